@@ -1,0 +1,1 @@
+"""Benchmarks of dedup_pipeline: generators, whole-process measurement, peers. See README.md here."""

@@ -1,0 +1,123 @@
+"""The command line: arguments in, exit codes out. What is done stands in `pipeline`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dedup_pipeline.errors import DedupError
+
+app = typer.Typer(
+    name="dedup-pipeline",
+    help="Find duplicates and near-duplicates in crawl dumps.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+_INTERRUPTED = 130
+_OUTPUT = 5
+
+
+@app.callback()
+def _root() -> None:
+    """Find duplicates and near-duplicates in crawl dumps."""
+
+
+@app.command()
+def run(
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders or globs.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; must not exist.")],
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, e.g. near.threshold=0.7.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Where the run takes place: local.")] = "local",
+    threads: Annotated[int | None, typer.Option(help="Worker threads; default: the processors at hand.")] = None,
+    memory_limit: Annotated[str, typer.Option(help="Memory beyond 300 MB of libraries, e.g. 2GB.")] = "2GB",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output folder.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.html.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print counts as JSON on stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Deduplicate a crawl dump by URL, by record, and by near-duplicate text."""
+    with _exit_codes():
+        from dedup_pipeline.config import load_config, parse_setting
+        from dedup_pipeline.console import Console, summary
+        from dedup_pipeline.errors import ConfigError
+
+        if engine != "local":
+            raise ConfigError(f"--engine {engine}: this version has the engine local only.")
+        chosen = load_config(
+            config,
+            inputs=inputs,
+            output=output,
+            set=dict(parse_setting(text) for text in settings or []),
+            threads=threads,
+            memory_limit=memory_limit,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            report=not no_report,
+        )
+        with Console(sys.stderr, quiet=quiet) as console:
+            from dedup_pipeline.pipeline import run as run_pipeline
+
+            result = run_pipeline(chosen, console)
+        if as_json:
+            _print(json.dumps(_machine_summary(result.manifest, result.output, result.published), ensure_ascii=False))
+        elif not quiet:
+            _print(summary(result))
+
+
+def _machine_summary(manifest: dict[str, Any], output: Path, published: bool) -> dict[str, Any]:
+    names = ("run", "counts", "config_fingerprint", "bloom", "lsh", "warnings", "timings")
+    return {"output": str(output), "published": published, **{name: manifest[name] for name in names}}
+
+
+def _print(text: str) -> None:
+    """Write to stdout; a reader that has gone away does no harm."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Turn what ends a command into one plain message on stderr and the exit code of the contract."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    except DedupError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("Interrupted; nothing was published.", _INTERRUPTED)
+    except MemoryError:
+        _fail("Out of memory; nothing was published. Lower --memory-limit or --threads, or use a larger machine.", _OUTPUT)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _fail(message: str, code: int) -> None:
+    from dedup_pipeline.console import plain
+
+    sys.stderr.write(f"dedup-pipeline: {plain(message)}\n")
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

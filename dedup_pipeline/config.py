@@ -1,0 +1,412 @@
+"""What a run is asked to do: one TOML file or mapping, checked whole before anything is read.
+
+Every problem found stands in one `ConfigError`: unknown keys with the nearest known one, wrong types,
+values out of range, and combinations that cannot be run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from dedup_pipeline.errors import ConfigError
+
+NORMALISERS = ("nfc", "case", "relative_time", "whitespace")
+"""Field normalisations for fingerprints, in the order in which they are applied."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class InputConfig:
+    """``[input]``: what is read. ``id``, ``url`` and ``text`` name columns; empty means the default name,
+    which may be absent. ``batch_rows`` bounds a batch and changes no result."""
+
+    format: str = "auto"
+    status: tuple[int, ...] = (200,)
+    id: str = ""
+    url: str = ""
+    text: str = ""
+    batch_rows: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class UrlsConfig:
+    """``[urls]``: the first stage."""
+
+    enabled: bool = True
+    profile: str = "default"
+    seen: str = "auto"
+    error_rate: float = 1e-4
+    capacity: int | str = "auto"
+    changed: str = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsConfig:
+    """``[records]``: the second stage. Empty ``fields`` means the text column."""
+
+    enabled: bool = True
+    fields: tuple[str, ...] = ()
+    normalise: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NearConfig:
+    """``[near]``: the third stage."""
+
+    enabled: bool = True
+    method: str = "minhash"
+    measure: str = "jaccard"
+    shingle: str = "word"
+    n: int = 3
+    num_perm: int = 128
+    threshold: float = 0.8
+    target_recall: float = 0.99
+    boilerplate: str = "off"
+    mask: tuple[str, ...] = ()
+    max_bucket: int | str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepConfig:
+    """``[keep]``: which of several records is kept; criteria in order of weight."""
+
+    policy: tuple[str, ...] = ("first",)
+
+
+@dataclass(frozen=True, slots=True)
+class SafetyConfig:
+    """``[safety]``: what ends a run before anything is published."""
+
+    max_bad_fraction: float = 0.001
+    broken_sources: str = "stop"
+    max_dropped_fraction: float = 0.9
+    max_cluster: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsConfig:
+    """``[limits]``: what one record or file may cost."""
+
+    record_bytes: int = 64 * 1000**2
+    decompression_ratio: int = 2000
+    url_bytes: int = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class OutputConfig:
+    """``[output]``: how results are written."""
+
+    compression: str = "zstd"
+
+
+_SECTIONS: dict[str, type] = {
+    "input": InputConfig,
+    "urls": UrlsConfig,
+    "records": RecordsConfig,
+    "near": NearConfig,
+    "keep": KeepConfig,
+    "safety": SafetyConfig,
+    "limits": LimitsConfig,
+    "output": OutputConfig,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything a run needs. Make it with `load_config`, which checks it.
+
+    The sections decide the result. ``threads``, ``memory_limit`` (bytes) and ``input.batch_rows`` decide
+    only how fast it comes and how much memory that takes.
+    """
+
+    inputs: tuple[str, ...]
+    output: Path
+    input: InputConfig = InputConfig()
+    urls: UrlsConfig = UrlsConfig()
+    records: RecordsConfig = RecordsConfig()
+    near: NearConfig = NearConfig()
+    keep: KeepConfig = KeepConfig()
+    safety: SafetyConfig = SafetyConfig()
+    limits: LimitsConfig = LimitsConfig()
+    output_options: OutputConfig = OutputConfig()
+    threads: int = 0
+    memory_limit: int = 2 * 1000**3
+    overwrite: bool = False
+    dry_run: bool = False
+    report: bool = True
+
+    def sections(self) -> dict[str, Any]:
+        """Return the sections as plain values, without what cannot change the result."""
+        plain = {
+            name: asdict(self.output_options if name == "output" else getattr(self, name)) for name in _SECTIONS
+        }
+        del plain["input"]["batch_rows"]
+        return plain
+
+    def fingerprint(self) -> str:
+        """Return 32 hex digits that change with every setting that can change the result."""
+        return xxhash.xxh3_128_hexdigest(json.dumps(self.sections(), sort_keys=True).encode())
+
+
+def load_config(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    inputs: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    set: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    memory_limit: int | str = "2GB",
+    overwrite: bool = False,
+    dry_run: bool = False,
+    report: bool = True,
+) -> Config:
+    """Return a checked `Config` from a TOML file and settings that override it.
+
+    Args:
+        path: TOML file; None for the defaults.
+        inputs: files, folders or globs.
+        output: folder to write.
+        set: settings by dotted name, for instance ``{"near.threshold": 0.7}``.
+        threads: worker threads; None for the processors this process may use.
+        memory_limit: bytes, or a size such as ``"2GB"``; at least 256 MB.
+        overwrite: replace an existing output folder.
+        dry_run: do everything but publish.
+        report: write ``report.html``.
+
+    Raises:
+        ConfigError: naming every problem found.
+    """
+    problems: list[str] = []
+    tree = _read_toml(path) if path is not None else {}
+    for name, value in (set or {}).items():
+        section, _, key = name.partition(".")
+        if not key or not isinstance(tree.setdefault(section, {}), dict):
+            problems.append(f"{name}: a setting is named SECTION.KEY, for instance near.threshold")
+            continue
+        _place(tree[section], key.split("."), value)
+    made = {
+        name: _section(name, kind, tree.get(name, {}), problems) for name, kind in _SECTIONS.items()
+    }
+    for name in tree.keys() - _SECTIONS.keys():
+        problems.append(_unknown(f"[{name}]", name, _SECTIONS))
+    made["output_options"] = made.pop("output")
+    limit = _bytes("memory_limit", memory_limit, problems)
+    if not inputs:
+        problems.append("INPUT: name at least one file, folder or glob")
+    config = Config(
+        inputs=tuple(os.fspath(name) for name in inputs),
+        output=Path(output),
+        threads=threads if threads is not None else len(os.sched_getaffinity(0)),
+        memory_limit=limit,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        report=report,
+        **made,
+    )
+    if not problems:
+        config = _settled(config)
+        problems.extend(_check(config))
+    if problems:
+        where = f" of {os.fspath(path)}" if path is not None else ""
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        raise ConfigError(f"The configuration{where} cannot be run; mend these and start again:\n{lines}")
+    return config
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Return name and value of a ``key=value`` setting; the value is TOML, or text where it is none.
+
+    >>> parse_setting("near.threshold=0.7")
+    ('near.threshold', 0.7)
+    >>> parse_setting("urls.profile=strict")
+    ('urls.profile', 'strict')
+    """
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigError(f"--set {text!r}: write SECTION.KEY=VALUE, for instance near.threshold=0.7")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()
+
+
+def _read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--config {os.fspath(path)}: {error.strerror}. Name a readable TOML file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config {os.fspath(path)} is no valid TOML: {error}") from None
+
+
+def _place(tree: dict[str, Any], keys: list[str], value: Any) -> None:
+    for key in keys[:-1]:
+        below = tree.setdefault(key, {})
+        if not isinstance(below, dict):
+            below = tree[key] = {}
+        tree = below
+    tree[keys[-1]] = value
+
+
+def _unknown(shown: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"{shown} is unknown; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}")
+
+
+def _section(name: str, kind: type, given: Any, problems: list[str]) -> Any:
+    """Return one section from its TOML table, collecting problems."""
+    default = kind()
+    if not isinstance(given, dict):
+        problems.append(f"[{name}] must be a table")
+        return default
+    known = {entry.name: getattr(default, entry.name) for entry in fields(kind)}
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in known:
+            problems.append(_unknown(f"{name}.{key}", key, known))
+            continue
+        try:
+            values[key] = _typed(f"{name}.{key}", value, known[key])
+        except ValueError as error:
+            problems.append(str(error))
+    return replace(default, **values)
+
+
+def _typed(name: str, value: Any, default: Any) -> Any:
+    """Return ``value`` in the type of ``default``; ValueError says what is wrong."""
+    if name == "records.normalise":
+        return _normalise(value)
+    if name in ("limits.record_bytes",):
+        problems: list[str] = []
+        size = _bytes(name, value, problems)
+        if problems:
+            raise ValueError(problems[0])
+        return size
+    if default == "auto" and name in ("urls.capacity", "near.max_bucket"):
+        if value == "auto" or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        raise ValueError(f'{name} = {value!r}: give a whole number or "auto"')
+    if isinstance(default, bool):
+        return _need(name, value, bool, "true or false")
+    if isinstance(default, int):
+        return _need(name, value, int, "a whole number")
+    if isinstance(default, float):
+        number = _need(name, value, (int, float), "a number")
+        if not math.isfinite(number):
+            raise ValueError(f"{name} = {value!r}: give a finite number")
+        return float(number)
+    if isinstance(default, tuple):
+        kind: type = int if name == "input.status" else str
+        if not isinstance(value, list | tuple) or not all(type(entry) is kind for entry in value):
+            raise ValueError(f"{name} = {value!r}: give a list of {'numbers' if kind is int else 'texts'}")
+        return tuple(value)
+    return _need(name, value, str, "a text")
+
+
+def _need(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{name} = {value!r}: give {wanted}")
+    return value
+
+
+def _normalise(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f'records.normalise = {value!r}: give a table, for instance {{ title = ["case"] }}')
+    chosen: dict[str, tuple[str, ...]] = {}
+    for column, names in value.items():
+        if not isinstance(names, list | tuple) or not all(name in NORMALISERS for name in names):
+            raise ValueError(f"records.normalise.{column} = {names!r}: give a list out of {', '.join(NORMALISERS)}")
+        chosen[column] = tuple(name for name in NORMALISERS if name in names)
+    return chosen
+
+
+def _bytes(name: str, value: Any, problems: list[str]) -> int:
+    """Return a size in bytes from a number or a text such as ``2GB`` (powers of 1000; GiB of 1024)."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        problems.append(f'{name} = {value!r}: give bytes or a size such as "2GB"')
+        return 0
+    power = " KMGT".index(match[2].upper() or " ")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+
+
+def _settled(config: Config) -> Config:
+    """Return the config with its defaults that depend on each other filled in."""
+    if not config.records.fields:
+        config = replace(config, records=replace(config.records, fields=(config.input.text or "text",)))
+    return config
+
+
+def _check(config: Config) -> list[str]:
+    """Return what is wrong with values that have the right types."""
+    near, urls, safety, limits = config.near, config.urls, config.safety, config.limits
+    open_unit: Callable[[float], bool] = lambda value: 0.0 < value < 1.0  # noqa: E731
+    rules: list[tuple[bool, str]] = [
+        (config.threads >= 1, f"threads = {config.threads}: give at least 1"),
+        (config.memory_limit >= 256 * 1000**2, f"memory_limit = {config.memory_limit}: give at least 256MB"),
+        (config.input.batch_rows >= 1, f"input.batch_rows = {config.input.batch_rows}: give at least 1"),
+        _one_of("input.format", config.input.format, ("auto", "parquet", "jsonl", "csv", "warc", "arc")),
+        (bool(config.input.status), "input.status = []: give at least one HTTP status"),
+        _one_of("urls.profile", urls.profile, ("strict", "default", "aggressive")),
+        _one_of("urls.seen", urls.seen, ("auto", "exact")),
+        _one_of("urls.changed", urls.changed, ("drop", "keep")),
+        (open_unit(urls.error_rate), f"urls.error_rate = {urls.error_rate}: give a number between 0 and 1"),
+        (urls.capacity == "auto" or int(urls.capacity) >= 1, f"urls.capacity = {urls.capacity}: give at least 1"),
+        _one_of("near.method", near.method, ("minhash",)),
+        _one_of("near.measure", near.measure, ("jaccard",)),
+        _one_of("near.shingle", near.shingle, ("word", "char")),
+        (1 <= near.n <= 100, f"near.n = {near.n}: give 1 to 100"),
+        (1 <= near.num_perm <= 4096, f"near.num_perm = {near.num_perm}: give 1 to 4096"),
+        (0.0 < near.threshold <= 1.0, f"near.threshold = {near.threshold}: give a number above 0, at most 1"),
+        (open_unit(near.target_recall), f"near.target_recall = {near.target_recall}: give a number between 0 and 1"),
+        _one_of("near.boilerplate", near.boilerplate, ("off",)),
+        (not near.mask, f"near.mask = {list(near.mask)}: no masks are known; give []"),
+        (near.max_bucket == "auto", f'near.max_bucket = {near.max_bucket!r}: only "auto" is known'),
+        (0.0 <= safety.max_bad_fraction <= 1.0, f"safety.max_bad_fraction = {safety.max_bad_fraction}: give 0 to 1"),
+        _one_of("safety.broken_sources", safety.broken_sources, ("stop", "quarantine")),
+        (0.0 <= safety.max_dropped_fraction <= 1.0, "safety.max_dropped_fraction: give 0 to 1"),
+        (safety.max_cluster >= 1, f"safety.max_cluster = {safety.max_cluster}: give at least 1"),
+        (1 <= limits.record_bytes <= 2**31 - 1, "limits.record_bytes: give 1 byte to 2 GB"),
+        (limits.decompression_ratio >= 1, "limits.decompression_ratio: give at least 1"),
+        (limits.url_bytes >= 1, "limits.url_bytes: give at least 1"),
+        _one_of("output.compression", config.output_options.compression, ("zstd", "snappy", "gzip", "none")),
+    ]
+    problems = [message for holds, message in rules if not holds]
+    problems += [
+        f"records.normalise.{column}: records.fields does not name {column}"
+        for column in config.records.normalise
+        if column not in config.records.fields
+    ]
+    return problems + [problem for entry in config.keep.policy for problem in _check_policy(entry)]
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> tuple[bool, str]:
+    return value in known, f"{name} = {value!r}: give one of {', '.join(known)}"
+
+
+def _check_policy(entry: str) -> list[str]:
+    name, _, argument = entry.partition(":")
+    if name in ("first", "last", "longest") and not argument:
+        return []
+    if name in ("newest", "highest") and argument:
+        return []
+    if name == "prefer" and argument.partition("=")[1]:
+        return []
+    return [
+        f"keep.policy: {entry!r} is none of first, last, longest, newest:COLUMN, highest:COLUMN, prefer:COLUMN=VALUE"
+    ]

@@ -1,0 +1,91 @@
+"""The errors of dedup_pipeline, one tree.
+
+::
+
+    DedupError                     anything this package raises on purpose
+    ├── ConfigError                2  a wrong option, key or combination
+    ├── InputError                 3  an input that cannot be used
+    │   ├── SourceBroken              truncated, unreadable, not what it claims to be
+    │   ├── SchemaMismatch            two sources disagree on a column
+    │   ├── TooManyBadRecords         more quarantined records than allowed
+    │   └── SafetyStop                the near stage would remove suspiciously much
+    ├── StateError                 4  a state folder that cannot be trusted or used
+    ├── OutputError                5  the output cannot be written or read
+    └── BackendError               6  an engine or service failed
+
+The number is the exit code of the command line. Every message says what is wrong, where
+(file, and record where there is one), and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class DedupError(Exception):
+    """Base of every error raised on purpose; ``exit_code`` is what the command line ends with."""
+
+    exit_code: int = 1
+
+
+class ConfigError(DedupError):
+    """A configuration that cannot be run: all problems found stand in one message."""
+
+    exit_code = 2
+
+
+class InputError(DedupError):
+    """An input that is missing, unreadable, or lacks what the configuration asks of it."""
+
+    exit_code = 3
+
+
+class SourceBroken(InputError):
+    """A source that cannot be read to its end.
+
+    Raised by readers after everything that was whole has been handed on.
+
+    Attributes:
+        source: name of the source.
+        position: position at which the first unusable record would have stood.
+        reason: short stable word, for instance ``truncated`` or ``checksum``.
+        detail: one sentence with offsets or the library's own words.
+    """
+
+    def __init__(self, source: str, position: int, reason: str, detail: str) -> None:
+        self.source = source
+        self.position = position
+        self.reason = reason
+        self.detail = detail
+        super().__init__(
+            f"{source}: {reason} at record {position}: {detail}. Repair or remove the file, or set "
+            'safety.broken_sources = "quarantine" to use what is whole before that point.'
+        )
+
+
+class SchemaMismatch(InputError):
+    """Two sources give one column different types."""
+
+
+class TooManyBadRecords(InputError):
+    """More records were unusable than ``safety.max_bad_fraction`` allows."""
+
+
+class SafetyStop(InputError):
+    """The near stage would remove more than ``[safety]`` allows; nothing was published."""
+
+
+class StateError(DedupError):
+    """A state folder that is damaged, locked, of another version or of another configuration."""
+
+    exit_code = 4
+
+
+class OutputError(DedupError):
+    """An output folder that cannot be written, replaced or read."""
+
+    exit_code = 5
+
+
+class BackendError(DedupError):
+    """An engine or a service failed."""
+
+    exit_code = 6

@@ -1,0 +1,69 @@
+"""What ends a run before anything is published, and what it warns of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dedup_pipeline.config import Config, SafetyConfig
+from dedup_pipeline.documents import Plan
+from dedup_pipeline.engines.gathered import Gathered
+from dedup_pipeline.errors import SafetyStop
+from dedup_pipeline.ledger import Outcome
+from dedup_pipeline.near.lsh import candidate_probability
+
+_LEAST_SOURCE = 1000
+"""Documents below which a source is too small for its share of duplicates to say anything."""
+
+
+def check(counts: dict[str, Any], outcome: Outcome, documents: Gathered, safety: SafetyConfig) -> None:
+    """Stop a run whose near stage would remove suspiciously much.
+
+    Raises:
+        SafetyStop: naming the source or the cluster.
+    """
+    for source in counts["sources"]:
+        lost, read = source["dropped"]["near"], source["read"]
+        if read >= _LEAST_SOURCE and lost > safety.max_dropped_fraction * read:
+            raise SafetyStop(
+                f"{source['source']}: the near stage would drop {lost:,} of {read:,} documents, more than "
+                f"safety.max_dropped_fraction = {safety.max_dropped_fraction}. Nothing was published. Look at the pairs with "
+                "a higher near.threshold, or raise the limit if this is what you expect."
+            )
+    if len(documents) and counts["dropped"]["near"]:
+        largest = int(np.argmax(outcome.cluster_sizes))
+        size = int(outcome.cluster_sizes[largest])
+        if size > safety.max_cluster:
+            keeper = int(outcome.keepers[largest])
+            raise SafetyStop(
+                f"{size:,} documents would become the one at {documents.sources[documents.source[keeper]]}, record "
+                f"{documents.positions[keeper]}, more than safety.max_cluster = {safety.max_cluster:,}. Nothing was "
+                "published. Look whether that page is a template, or raise the limit."
+            )
+
+
+def warnings(counts: dict[str, Any], config: Config, plan: Plan) -> list[str]:
+    """Return what a person should know about the result, a sentence each."""
+    said = []
+    dropped = sum(counts["dropped"].values())
+    if counts["quarantined"]:
+        said.append(f"{counts['quarantined']:,} documents could not be used: see quarantine.")
+    if counts["repaired"]:
+        said.append(f"{counts['repaired']:,} records held text that is no UTF-8; what is written has U+FFFD there.")
+    if counts["urls_changed"]:
+        said.append(
+            f"{counts['urls_changed']:,} records at a known URL had other content and were dropped "
+            '(urls.changed = "keep" passes them on).'
+        )
+    if counts["no_text"] and counts["no_text"] * 2 > counts["read"]:
+        said.append(f"{counts['no_text']:,} of {counts['read']:,} documents have no text: is input.text right?")
+    if counts["read"] and not dropped:
+        said.append("No duplicate was found.")
+    recall = candidate_probability(config.near.threshold, *plan.bands)
+    if config.near.enabled and recall < config.near.target_recall:
+        said.append(
+            f"{config.near.num_perm} permutations reach a recall of {recall:.3f} at the threshold, below "
+            f"near.target_recall = {config.near.target_recall}; raise near.num_perm."
+        )
+    return said

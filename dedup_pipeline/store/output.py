@@ -1,0 +1,165 @@
+"""The output folder: staged beside its place, made durable, renamed into it.
+
+Until the rename nothing stands at the output's name, or what stood there before stands unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+from dedup_pipeline.errors import ConfigError, OutputError
+from dedup_pipeline.store.parts import Part, RowSource, open_writer, write_parts
+from dedup_pipeline.store.scratch import Scratch, writing
+
+_TABLES = ("kept", "ledger", "pairs", "quarantine")
+_CHUNK = 1 << 20
+
+
+def check_place(output: Path, overwrite: bool, inputs: Iterable[Path]) -> None:
+    """Make sure that the output can be written before anything is read.
+
+    Raises:
+        ConfigError: the output is, holds or lies in an input.
+        OutputError: it exists and ``overwrite`` is not set, is no output folder of ours, or its parent
+            cannot be written.
+    """
+    place = output.resolve()
+    for path in inputs:
+        source = path.resolve()
+        if place == source or place in source.parents or source in place.parents:
+            raise ConfigError(f"--output {output} and the input {path} lie in one another; choose an --output elsewhere.")
+    if not place.parent.is_dir():
+        raise OutputError(f"--output {output}: the folder {place.parent} does not exist. Make it, or choose another.")
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"--output {output}: no permission to write in {place.parent}. Choose another folder.")
+    if not os.path.lexists(output):
+        return
+    if not overwrite:
+        raise OutputError(f"--output {output} exists. Choose another folder, or replace it with --overwrite.")
+    if not (place / "manifest.json").is_file() and (not place.is_dir() or any(place.iterdir())):
+        raise OutputError(f"--output {output} exists and is no output of dedup-pipeline, so it is not overwritten.")
+
+
+class StagedOutput:
+    """An output folder in the making: a private folder beside its place, gone on every failure."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self._place = output.resolve()
+        with writing(self._place.parent):
+            self._folder = Path(mkdtemp(prefix=f".{self._place.name[:100]}.staged-", dir=self._place.parent))
+        self._result = self._folder / "out"
+        with writing(self._result):
+            for table in _TABLES:
+                (self._result / table).mkdir(parents=True)
+        self.scratch = Scratch(self._folder / "scratch")
+
+    def __enter__(self) -> StagedOutput:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def write_table(
+        self, table: str, schema: pa.Schema, parts: list[Part], rows: RowSource, compression: str, pool: Executor
+    ) -> None:
+        """Write one of the output's tables in parts."""
+        write_parts(self._result / table, schema, parts, rows, compression, pool)
+
+    def write_stream(
+        self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], rows: int, compression: str
+    ) -> int:
+        """Write batches of any size as one table, a row group per ``rows`` rows; return how many rows."""
+        path = self._result / table / "part-00000.parquet"
+        total = 0
+        with writing(path), open(path, "xb") as file, open_writer(file, schema, compression) as writer:
+            for batch in _regrouped(batches, schema, rows):
+                total += batch.num_rows
+                writer.write_table(batch, row_group_size=rows)
+        return total
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a small file, UTF-8."""
+        path = self._result / name
+        with writing(path), open(path, "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+
+    def files(self) -> list[dict[str, Any]]:
+        """Return name, bytes and XXH3 digest of every file written so far, in order of name."""
+        found = sorted(path for path in self._result.rglob("*") if path.is_file())
+        return [
+            {"name": path.relative_to(self._result).as_posix(), "bytes": path.stat().st_size, "xxh3_128": _digest(path)}
+            for path in found
+        ]
+
+    def publish(self) -> None:
+        """Make everything durable and rename it into place.
+
+        Raises:
+            OutputError: the disk refused; what stood at the output's place stands there still.
+        """
+        with writing(self._result):
+            for path in sorted(self._result.rglob("*"), reverse=True):
+                _sync(path)
+            _sync(self._result)
+        with writing(self.output):
+            aside = self._folder / "replaced"
+            if os.path.lexists(self._place):
+                os.rename(self._place, aside)
+            try:
+                os.rename(self._result, self._place)
+            except OSError:
+                if aside.exists():
+                    os.rename(aside, self._place)
+                raise
+            _sync(self._place.parent)
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Return a mapping as indented JSON with a final newline."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _regrouped(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterable[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        while batch.num_rows:
+            taken = batch.slice(0, rows - count)
+            held.append(taken)
+            count += taken.num_rows
+            batch = batch.slice(taken.num_rows)
+            if count == rows:
+                yield pa.Table.from_batches(held, schema).combine_chunks()
+                held, count = [], 0
+    if held:
+        yield pa.Table.from_batches(held, schema).combine_chunks()
+
+
+def _digest(path: Path) -> str:
+    state = xxhash.xxh3_128()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            state.update(chunk)
+    return str(state.hexdigest())
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,264 @@
+"""One pass over the bytes of a URL column: which URLs certainly are their own key, perhaps cut short.
+
+Most URLs of a crawl are canonical already. The scan accepts a URL only where every rule of the profile is
+known to leave it alone, but for a fragment and an empty query, which it cuts; whatever it is not sure of
+goes to the single form. So a doubt here costs time, never a key.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup_pipeline.compiled import Bool, Bytes, Int64, kernel
+from dedup_pipeline.urls.rules import Profile
+from dedup_pipeline.urls.tracking import TRACKING_PARAMETERS
+from dedup_pipeline.urls.visits import MIN_VALUE_LENGTH
+
+NOT_SURE: Final = -1
+NAME_SLOTS: Final = 1 << 14
+
+# Classes of bytes, one bit each, in the table of a scanner.
+_HOST: Final = 1
+_PATH: Final = 2
+_QUERY: Final = 4
+_UNRESERVED: Final = 8
+_LETTER: Final = 16
+
+_LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
+_ALPHANUMERIC: Final = _LOWER + _LOWER.upper() + "0123456789"
+# What the WHATWG parser leaves as it is in a path, without % (looked at apart) and \ (a slash there).
+_PATH_BYTES: Final = _ALPHANUMERIC + "-._~!$&'()*+,/:;=@[]|"
+# In a query ' is escaped by the parser.
+_QUERY_BYTES: Final = _ALPHANUMERIC + "-._~!$&()*+,/:;=@?[]|"
+
+
+class Scanner(NamedTuple):
+    """What the scan needs to know of a profile, as arrays and plain switches.
+
+    ``classes``: uint8[256]; ``names``: bool[NAME_SLOTS], true in the slots of names to be looked at;
+    ``longest_value``: longest value of a query parameter that is accepted.
+    """
+
+    classes: Bytes
+    names: Bool
+    slash_runs: bool
+    pairs: bool
+    sort: bool
+    keep_empty_query: bool
+    longest_value: int
+
+
+def scanner(profile: Profile) -> Scanner:
+    """The scanner of a profile; it accepts only what each rule the profile turns on leaves alone."""
+    classes = np.zeros(256, np.uint8)
+    path = _PATH_BYTES.translate({ord(";"): None, ord("("): None}) if profile.path_session else _PATH_BYTES
+    for characters, bit in (
+        (_LOWER + "0123456789-_.", _HOST),
+        (path, _PATH),
+        (_QUERY_BYTES, _QUERY),
+        (_ALPHANUMERIC + "-._~", _UNRESERVED),
+        (_LOWER, _LETTER),
+    ):
+        for character in characters:
+            classes[ord(character)] |= bit
+    names = np.zeros(NAME_SLOTS, np.bool_)
+    if profile.tracking:
+        for name in TRACKING_PARAMETERS:
+            names[_slot_of(name)] = True
+    return Scanner(
+        classes,
+        names,
+        slash_runs=not profile.duplicate_slashes,
+        pairs=profile.empty_pairs or profile.tracking or profile.visit_ids or profile.query_sort or profile.query_space,
+        sort=profile.query_sort,
+        keep_empty_query=not profile.empty_query,
+        longest_value=MIN_VALUE_LENGTH - 1 if profile.visit_ids else 1 << 62,
+    )
+
+
+def _slot_of(name: str) -> int:
+    slot = 0
+    for byte in name.lower().encode():
+        slot = (slot * 31 + (byte | 0x20)) % NAME_SLOTS
+    return slot
+
+
+@kernel
+def _host_end(text: Bytes, start: int, end: int, classes: Bytes) -> int:
+    """Index of the slash after a plain lower-case host name; -1 if it is anything else."""
+    label = start
+    i = start
+    while i < end and text[i] != 47:
+        byte = text[i]
+        if not classes[byte] & 1:
+            return -1
+        if byte == 46:
+            if i == label:
+                return -1
+            label = i + 1
+        elif byte == 45 and i >= label + 3 and text[i - 1] == 45 and text[i - 2] == 110 and text[i - 3] == 120:
+            return -1  # xn--
+        i += 1
+    # A last label that begins with a letter is no number, so the host is no IPv4 address.
+    return i if i < end and i > label and classes[text[label]] & 16 else -1
+
+
+@kernel
+def _hex(byte: int) -> int:
+    if 48 <= byte <= 57:
+        return byte - 48
+    return byte - 55 if 65 <= byte <= 70 else -1
+
+
+@kernel
+def _escaped(text: Bytes, i: int, end: int, classes: Bytes) -> int:
+    """Value of the upper-case escape at ``i`` if it is one that stays as it is, else -1."""
+    if i + 2 >= end:
+        return -1
+    high, low = _hex(text[i + 1]), _hex(text[i + 2])
+    if high < 0 or low < 0:
+        return -1
+    value = high * 16 + low
+    return -1 if classes[value] & 8 else value
+
+
+@kernel
+def _path_end(text: Bytes, start: int, end: int, classes: Bytes, slash_runs: bool) -> int:
+    """Index of the ``?`` or ``#`` after the path that starts with the slash at ``start``, or ``end``; -1: not sure."""
+    i = start
+    while i < end:
+        byte = text[i]
+        if byte == 63 or byte == 35:
+            return i
+        if byte == 47:
+            if i + 1 < end and (text[i + 1] == 46 or (text[i + 1] == 47 and not slash_runs)):
+                return -1
+        elif byte == 37:
+            if _escaped(text, i, end, classes) < 0:
+                return -1
+            i += 2
+        elif not classes[byte] & 2:
+            return -1
+        i += 1
+    return i
+
+
+@kernel
+def _query_end(text: Bytes, start: int, end: int, classes: Bytes) -> int:
+    """Index of the ``#`` after the query that starts at ``start``, or ``end``; -1: not sure."""
+    i = start
+    while i < end and text[i] != 35:
+        if text[i] == 37:
+            value = _escaped(text, i, end, classes)
+            if value < 0 or value == 32:
+                return -1
+            i += 2
+        elif not classes[text[i]] & 4:
+            return -1
+        i += 1
+    return i
+
+
+@kernel
+def _before(text: Bytes, a: int, a_end: int, b: int, b_end: int) -> bool:
+    """Whether the bytes a..a_end come before the bytes b..b_end."""
+    while a < a_end and b < b_end:
+        if text[a] != text[b]:
+            return bool(text[a] < text[b])
+        a += 1
+        b += 1
+    return a == a_end and b < b_end
+
+
+@kernel
+def _pairs_stay(text: Bytes, start: int, end: int, names: Bool, sort: bool, longest_value: int) -> bool:
+    """Whether no pair of a query that is not empty is dropped or moved."""
+    previous, previous_end = start, start
+    i = start
+    while True:
+        name, slot = i, 0
+        while i < end and text[i] != 61 and text[i] != 38:
+            slot = (slot * 31 + (text[i] | 32)) % NAME_SLOTS
+            i += 1
+        name_end = i
+        if names[slot] or (sort and _before(text, name, name_end, previous, previous_end)):
+            return False
+        while i < end and text[i] != 38:
+            i += 1
+        if i == name or i - name_end - 1 > longest_value:
+            return False
+        if i == end:
+            return True
+        previous, previous_end = name, name_end
+        i += 1
+
+
+@kernel
+def _kept_length(text: Bytes, start: int, end: int, scanner: Scanner) -> int:
+    """Length of the prefix of the URL text[start:end] that is its key, or -1 if that is not certain."""
+    if end - start < 10 or text[start] != 104 or text[start + 1] != 116 or text[start + 2] != 116:
+        return -1
+    i = start + 4
+    if text[start + 3] != 112:
+        return -1
+    if text[i] == 115:
+        i += 1
+    if text[i] != 58 or text[i + 1] != 47 or text[i + 2] != 47:
+        return -1
+    i = _host_end(text, i + 3, end, scanner.classes)
+    if i < 0:
+        return -1
+    i = _path_end(text, i, end, scanner.classes, scanner.slash_runs)
+    if i < 0 or i == end or text[i] == 35:
+        return i - start if i >= 0 else -1
+    query = i + 1
+    i = _query_end(text, query, end, scanner.classes)
+    if i < 0:
+        return -1
+    if i == query:
+        return i - start if scanner.keep_empty_query else i - start - 1
+    if scanner.pairs and not _pairs_stay(text, query, i, scanner.names, scanner.sort, scanner.longest_value):
+        return -1
+    return i - start
+
+
+@kernel
+def kept_lengths(
+    text: Bytes, offsets: npt.NDArray[np.signedinteger], valid: Bool, scanner: Scanner, max_bytes: int, out: Int64
+) -> int:
+    """Fill ``out`` with the length of the prefix of each URL that is its key, or NOT_SURE; returns how many are that.
+
+    ``offsets`` has one more value than ``valid`` and ``out``. A null gets 0.
+    """
+    unsure = 0
+    for i in range(len(out)):
+        start, end = int(offsets[i]), int(offsets[i + 1])
+        length = 0
+        if valid[i]:
+            length = -1 if end - start > max_bytes else _kept_length(text, start, end, scanner)
+            if length < 0:
+                unsure += 1
+        out[i] = length
+    return unsure
+
+
+@kernel
+def gather(
+    text: Bytes, offsets: npt.NDArray[np.signedinteger], other: Bytes, other_starts: Int64,
+    target_offsets: npt.NDArray[np.signedinteger], target: Bytes,
+) -> None:
+    """Copy each key to its place in ``target``: from ``text``, or from ``other`` where ``other_starts`` is not -1."""
+    for i in range(len(other_starts)):
+        at = np.int64(target_offsets[i])
+        length = np.int64(target_offsets[i + 1]) - at
+        if other_starts[i] < 0:
+            start = np.int64(offsets[i])
+            for j in range(length):
+                target[at + j] = text[start + j]
+        else:
+            start = other_starts[i]
+            for j in range(length):
+                target[at + j] = other[start + j]
