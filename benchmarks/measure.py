@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import resource
 import signal
@@ -21,6 +22,7 @@ from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h: orphans of the tree come to us and not to init
 INTERVAL_S = 0.02
+WALK_EVERY = 3  # samples; looking for new processes costs more than reading those known
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +129,14 @@ class _Sampler(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        while not self._stopped.wait(INTERVAL_S):
+        members: list[int] = []
+        for sample in itertools.count():
+            if self._stopped.wait(INTERVAL_S):
+                return
+            if sample % WALK_EVERY == 0:
+                members = list(session_members(self.root))
             anon = rss = 0
-            for pid in session_members(self.root):
+            for pid in members:
                 memory = resident(pid)
                 anon, rss = anon + memory["RssAnon"], rss + memory["VmRSS"]
                 self.max_rss = max(self.max_rss, memory["VmHWM"])

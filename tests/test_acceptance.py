@@ -104,6 +104,13 @@ def test_labelled_sets_follow_the_rule(name: str, shared_data: Path, run_pipelin
     assert missed.both_kept_of_distinct_text <= 0.02 * missed.pairs_of_distinct_text, missed
 
 
+def test_the_manifest_returned_is_the_manifest_written(tmp_path: Path, run_pipeline: Runner) -> None:
+    path = tmp_path / "two.jsonl"
+    path.write_text('{"id": "a", "text": "x"}\n{"id": "b", "text": "x"}\n', encoding="utf-8")
+    outcome = run_pipeline([path], PLAIN)
+    assert outcome.returned == outcome.manifest
+
+
 VARIANTS = [
     ("asysd_diabetes", Rule(policy="last"), ("text",)),
     ("asysd_diabetes", Rule(policy="longest"), ("text",)),

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from dedup_pipeline.sources.http import HttpFault, header_map, parse_response
+from dedup_pipeline.sources.http import Headers, HttpFault, parse_response
 from dedup_pipeline.sources.streams import ByteStream, StreamFault
 from dedup_pipeline.sources.window import LOOK, Window
 
@@ -111,25 +111,25 @@ class Warc:
         if end is None:
             return None, 0
         try:
-            headers = header_map(block[: end.start()])
+            headers = Headers(block[: end.start()])
         except Exception:  # noqa: BLE001 - a library's complaint about a header is a bad header, whatever its class
             return None, end.end()
-        kind = (headers.get("WARC-Type") or "").strip().lower()
-        length = (headers.get("Content-Length") or "").strip()
-        url = (headers.get("WARC-Target-URI") or "").strip()
+        kind = (headers.get("warc-type") or "").strip().lower()
+        length = (headers.get("content-length") or "").strip()
+        url = (headers.get("warc-target-uri") or "").strip()
         if url.startswith("<") and url.endswith(">"):
             url = url[1:-1]  # wget 1.14 to 1.19 wrote it so
         head = Head(
             kind=kind,
             length=int(length) if _DIGITS.fullmatch(length) else None,
             url=url or None,
-            date=headers.get("WARC-Date"),
-            record_id=headers.get("WARC-Record-ID"),
-            content_type=headers.get("Content-Type"),
-            block_digest=headers.get("WARC-Block-Digest"),
-            concurrent_to=tuple(headers.get_multiple("WARC-Concurrent-To")),
-            truncated=headers.get("WARC-Truncated") is not None,
-            segmented=headers.get("WARC-Segment-Number") is not None,
+            date=headers.get("warc-date"),
+            record_id=headers.get("warc-record-id"),
+            content_type=headers.get("content-type"),
+            block_digest=headers.get("warc-block-digest"),
+            concurrent_to=tuple(headers.get_all("warc-concurrent-to")),
+            truncated=headers.get("warc-truncated") is not None,
+            segmented=headers.get("warc-segment-number") is not None,
         )
         return head, end.end()
 

@@ -51,13 +51,33 @@ class Response:
     body: bytes
 
 
-def header_map(block: bytes) -> HeaderMap:
-    """A status line and header lines as FastWARC parses them, lone line feeds allowed."""
-    if block.count(b"\n") != block.count(b"\r\n"):
-        block = block.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-    headers = HeaderMap()
-    headers.parse(io.BytesIO(block + b"\r\n\r\n"))
-    return headers
+class Headers:
+    """Header fields by name in any case, in the order they were written.
+
+    FastWARC splits the lines and joins folded ones; its own look-up releases the interpreter lock, which costs more
+    than the parsing where another thread is busy, so the fields are taken over once.
+    """
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, block: bytes) -> None:
+        if block.count(b"\n") != block.count(b"\r\n"):
+            block = block.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        parsed = HeaderMap()
+        parsed.parse(io.BytesIO(block + b"\r\n\r\n"))
+        fields: dict[str, list[str]] = {}
+        for name, value in parsed.items():
+            fields.setdefault(name.lower(), []).append(value)
+        self._fields = fields
+
+    def get(self, name: str) -> str | None:
+        """The first value of the field, ``name`` in lower case."""
+        values = self._fields.get(name)
+        return values[0] if values else None
+
+    def get_all(self, name: str) -> list[str]:
+        """All values of the field, ``name`` in lower case."""
+        return self._fields.get(name, [])
 
 
 def split_content_type(value: str | None) -> tuple[str | None, str | None]:
@@ -85,10 +105,10 @@ def parse_response(block: bytes) -> Response | None:
         raise HttpFault("bad_http", "the status line has no status code")
     end = _HEAD_END.search(block)
     head, body = (block[: end.start()], block[end.end() :]) if end else (block, b"")
-    headers = header_map(head)
-    content_type, charset = split_content_type(headers.get("Content-Type"))
-    length = headers.get("Content-Length")
-    codings = [*_tokens(headers, "Content-Encoding"), *_tokens(headers, "Transfer-Encoding")]
+    headers = Headers(head)
+    content_type, charset = split_content_type(headers.get("content-type"))
+    length = headers.get("content-length")
+    codings = [*_tokens(headers, "content-encoding"), *_tokens(headers, "transfer-encoding")]
     return Response(
         status=int(status[1]),
         content_type=content_type,
@@ -99,8 +119,8 @@ def parse_response(block: bytes) -> Response | None:
     )
 
 
-def _tokens(headers: HeaderMap, name: str) -> list[str]:
-    values = headers.get_multiple(name)
+def _tokens(headers: Headers, name: str) -> list[str]:
+    values = headers.get_all(name)
     return [token.strip().lower() for value in values for token in value.split(",") if token.strip()]
 
 
