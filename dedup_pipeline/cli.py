@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,6 +70,7 @@ def run(
             dry_run=dry_run,
             report=not no_report,
         )
+        _leave_pandas_out()
         with Console(sys.stderr, quiet=quiet) as console:
             from dedup_pipeline.pipeline import run as run_pipeline
 
@@ -77,6 +79,33 @@ def run(
             _print(json.dumps(_machine_summary(result.manifest, result.output, result.published), ensure_ascii=False))
         elif not quiet:
             _print(summary(result))
+
+
+def _leave_pandas_out() -> None:
+    """Keep pyarrow from importing pandas, which takes it half a second, at the first list it converts.
+
+    A run needs no pandas. pyarrow asks once and remembers the answer; whoever calls ``to_pandas`` later
+    gets it all the same. Only a process of our own may be told so, never one that imports us.
+    """
+    if "pandas" in sys.modules:
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        import pyarrow as pa
+
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _NoPandas(MetaPathFinder):
+    """Finds no pandas."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Refuse pandas, pass on everything else."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
 
 
 def _machine_summary(manifest: dict[str, Any], output: Path, published: bool) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def test_the_whole_corpus_keeps_the_promises(shared_data: Path, run_pipeline: Ru
     empty = {r.identity for r in records if r.text == ""}
     assert len(empty) == 481
     no(sorted(empty - outcome.kept))
-    assert outcome.manifest["counts"]["dropped"]["records"] > 10_000
+    assert outcome.manifest["counts"]["dropped"]["records"] > 5_000
     assert outcome.manifest["counts"]["dropped"]["near"] > 10_000
 
 
@@ -254,7 +254,8 @@ def test_a_planted_crawl_follows_the_rule(seed: int, rule: Rule, tmp_path: Path,
     fields = ("title", "text")
     outcome = run_pipeline(paths, rule_settings(rule) | {"records.fields": list(fields)})
     assert outcome.manifest["counts"]["quarantined"] == outcome.table("quarantine").num_rows == 2
-    assert all(count > 50 for count in outcome.manifest["counts"]["dropped"].values())
+    least = 50 if rule.changed == "drop" else 0  # hardly a page of these comes back unchanged
+    assert all(count > least for count in outcome.manifest["counts"]["dropped"].values())
     shingled = Shingled(rule.n, rule.kind)
     no(replay(records, outcome.ledger, outcome.table("pairs"), rule, shingled))
     kept = outcome.table("kept")

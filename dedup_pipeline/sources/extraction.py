@@ -8,6 +8,7 @@ process is gone: their input ends.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import struct
@@ -24,7 +25,9 @@ from typing import Self
 from dedup_pipeline.errors import BackendError
 from dedup_pipeline.sources.extraction_worker import ANSWER, REQUEST
 
-_QUEUE_PER_WORKER = 2  # one being worked on, one in the pipe
+_PIPE_BYTES = 1 << 20  # asked of the system for each pipe: whole payloads pass without waiting for room
+_AHEAD_BYTES = 256 << 10  # of payloads given to a worker beyond the one it works on
+_AHEAD_TICKETS = 8
 _READY = struct.Struct(">I")
 _MAX_START_FAILURES = 3
 
@@ -58,7 +61,7 @@ class Extracted:
 class Ticket:
     """The answer to come for one payload."""
 
-    __slots__ = ("_pool", "answer", "charset", "kind", "payload")
+    __slots__ = ("_pool", "answer", "awaited", "charset", "kind", "payload")
 
     def __init__(self, pool: Extraction, payload: bytes, kind: int, charset: bytes) -> None:
         self._pool = pool
@@ -66,6 +69,7 @@ class Ticket:
         self.kind = kind
         self.charset = charset
         self.answer: Extracted | Exception | None = None
+        self.awaited = False
 
     @property
     def ready(self) -> bool:
@@ -98,19 +102,31 @@ class _Worker:
             raise BackendError("an extraction worker was started without pipes. Try again.")
         self.inlet = self.process.stdin.fileno()
         self.outlet = self.process.stdout.fileno()
-        os.set_blocking(self.inlet, False)
-        os.set_blocking(self.outlet, False)
+        for pipe in (self.inlet, self.outlet):
+            os.set_blocking(pipe, False)
+            with contextlib.suppress(ImportError, AttributeError, OSError):  # Linux only, and bounded per user
+                import fcntl
+
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self.ready = False
         self.writable = True
         self.tickets: deque[Ticket] = deque()
+        self.asked = 0
         self.outbox: deque[memoryview] = deque()
         self.inbox = bytearray()
         self.since = time.monotonic()
 
+    @property
+    def sated(self) -> bool:
+        """Whether it has enough before it."""
+        return len(self.tickets) >= _AHEAD_TICKETS or (len(self.tickets) >= 2 and self.asked >= _AHEAD_BYTES)
+
     def ask(self, ticket: Ticket) -> None:
+        """Puts a payload in the outbox."""
         if not self.tickets:
             self.since = time.monotonic()
         self.tickets.append(ticket)
+        self.asked += len(ticket.payload)
         head = REQUEST.pack(len(ticket.payload), ticket.kind, len(ticket.charset)) + ticket.charset
         if len(ticket.payload) < 1 << 16:
             self.outbox.append(memoryview(head + ticket.payload))
@@ -137,7 +153,7 @@ class _Worker:
         """Takes what has come; False at the end."""
         try:
             while True:
-                part = os.read(self.outlet, 1 << 20)
+                part = os.read(self.outlet, 1 << 16)
                 if not part:
                     return False
                 self.inbox += part
@@ -186,7 +202,7 @@ class Extraction:
         workers: int,
         *,
         time_limit: float = 120.0,
-        in_flight_bytes: int = 32 << 20,
+        in_flight_bytes: int = 16 << 20,
         memory_bytes: int | None = None,
     ) -> None:
         self._count = max(1, workers)
@@ -197,7 +213,7 @@ class Extraction:
         self._changed = threading.Condition()
         self._queue: deque[Ticket] = deque()
         self._bytes = 0
-        self._open = 0
+        self._crowded = False
         self._closed = False
         self._failure: BackendError | None = None
         self._thread: threading.Thread | None = None
@@ -239,8 +255,12 @@ class Extraction:
         with self._changed:
             if self._thread is None and not self._closed:
                 self._start()
-            while self._bytes > self._in_flight_bytes and not self._stopped:
-                self._changed.wait()
+            if self._bytes > self._in_flight_bytes:
+                # once full, wait until half is done: fewer wake-ups than one per answer
+                self._crowded = True
+                while self._bytes > self._in_flight_bytes // 2 and not self._stopped:
+                    self._changed.wait()
+                self._crowded = False
             if self._stopped:
                 ticket.answer = self._reason()
                 return ticket
@@ -255,6 +275,7 @@ class Extraction:
         """The answer to ``ticket``, see `Ticket.result`."""
         if ticket.answer is None:
             with self._changed:
+                ticket.awaited = True
                 while ticket.answer is None:
                     self._changed.wait()
         if isinstance(ticket.answer, Exception):
@@ -342,8 +363,8 @@ class Extraction:
     def _assign(self) -> None:
         with self._changed:
             while self._queue:
-                worker = min(self._workers, key=lambda worker: len(worker.tickets))
-                if len(worker.tickets) >= _QUEUE_PER_WORKER:
+                worker = min(self._workers, key=lambda worker: (worker.asked, len(worker.tickets)))
+                if worker.sated:
                     return
                 worker.ask(self._queue.popleft())
 
@@ -371,22 +392,20 @@ class Extraction:
             worker.ready = True
             worker.since = time.monotonic()
             self._start_failures = 0
-        answered = False
         while worker.ready and (answer := worker.next_answer()):
-            answered = True
             with self._changed:
-                ticket = worker.tickets.popleft()
-                self._settle(ticket, answer)
+                self._settle(worker, answer)
             worker.since = time.monotonic()
-        if answered:
-            with self._changed:
-                self._changed.notify_all()
         return alive
 
-    def _settle(self, ticket: Ticket, answer: Extracted | Exception) -> None:
+    def _settle(self, worker: _Worker, answer: Extracted | Exception) -> None:
+        ticket = worker.tickets.popleft()
+        worker.asked -= len(ticket.payload)
         self._bytes -= len(ticket.payload)
         ticket.payload = b""
         ticket.answer = answer
+        if ticket.awaited or (self._crowded and self._bytes <= self._in_flight_bytes // 2):
+            self._changed.notify_all()
 
     def _replace(self, selector: selectors.BaseSelector, worker: _Worker, reason: str, detail: str) -> None:
         """Ends a worker, blames the record it worked on, and gives the others to a new one."""
@@ -397,10 +416,9 @@ class Extraction:
         self._workers.remove(worker)
         with self._changed:
             if worker.ready and worker.tickets:
-                self._settle(worker.tickets.popleft(), ExtractionFailed(reason, detail))
+                self._settle(worker, ExtractionFailed(reason, detail))
             self._queue.extendleft(reversed(worker.tickets))
             worker.tickets.clear()
-            self._changed.notify_all()
         if not worker.ready:
             self._start_failures += 1
             if self._start_failures >= _MAX_START_FAILURES:

@@ -11,7 +11,6 @@ Formats: WARC 0.17 to 1.1 (ISO 28500 and the IIPC's specifications), ARC 1 and 2
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 from collections.abc import Iterator
@@ -29,6 +28,19 @@ _WARC_CUT = re.compile(rb"W(?:A(?:R(?:C(?:/[\d.]{0,6}[ \t]{0,8}\r?\n?[A-Za-z0-9_
 _ARC_CUT = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,30}(?::|$)")
 _ARC_DATE = re.compile(rb"(?:19|20)\d{8,18}")
 _DIGITS = re.compile(r"\d{1,18}")
+
+
+_PAIRS = [bytes((a, b)) for a in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" for b in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"]
+
+
+def base32(digest: bytes) -> bytes:
+    """Base32 (RFC 4648) of 20 bytes; the standard library's takes longer than the digest itself.
+
+    >>> base32(bytes(19) + b"\x1f")
+    b'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA7'
+    """
+    number = int.from_bytes(digest, "big")
+    return b"".join([_PAIRS[number >> shift & 1023] for shift in range(150, -1, -10)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +284,7 @@ def _proven(head: Head, block: bytes) -> bool:
     """Whether the block is as long as it was, by its own digest or its HTTP length."""
     digest = (head.block_digest or "").strip()
     if digest.lower().startswith("sha1:"):
-        return digest[5:].upper() == base64.b32encode(hashlib.sha1(block, usedforsecurity=False).digest()).decode()
+        return digest[5:].upper() .encode("ascii", "replace") == base32(hashlib.sha1(block, usedforsecurity=False).digest())
     if head.kind != "response":
         return False
     try:
