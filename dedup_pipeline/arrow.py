@@ -22,7 +22,7 @@ def string_buffers(strings: pa.Array) -> tuple[Bytes, Int64]:
     if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         if not (pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)):
             strings = strings.cast(pa.large_string() if _holds_text(kind) else pa.large_binary())
-        width: type[np.signedinteger] = np.int64  # type: ignore[type-arg]
+        width: type[np.signedinteger] = np.int64
     else:
         width = np.int32
     if len(strings) == 0:
@@ -35,7 +35,7 @@ def string_buffers(strings: pa.Array) -> tuple[Bytes, Int64]:
     return data, offsets
 
 
-def _null_holds_bytes(strings: pa.Array, width: type[np.signedinteger]) -> bool:  # type: ignore[type-arg]
+def _null_holds_bytes(strings: pa.Array, width: type[np.signedinteger]) -> bool:
     """Arrow allows a null slot to span bytes; a kernel that looks at offsets alone would read them."""
     ends = np.frombuffer(strings.buffers()[1], dtype=width)[strings.offset : strings.offset + len(strings) + 1]
     null = ~strings.is_valid().to_numpy(zero_copy_only=False)

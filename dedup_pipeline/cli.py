@@ -102,7 +102,7 @@ def _leave_pandas_out() -> None:
 class _NoPandas(MetaPathFinder):
     """Finds no pandas."""
 
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+    def find_spec(self, fullname: str, *_: object) -> None:
         """Refuse pandas, pass on everything else."""
         if fullname == "pandas":
             raise ModuleNotFoundError(fullname)
@@ -133,10 +133,11 @@ def _exit_codes() -> Iterator[None]:
     except KeyboardInterrupt:
         _fail("Interrupted; nothing was published.", _INTERRUPTED)
     except MemoryError:
-        _fail("Out of memory; nothing was published. Lower --memory-limit or --threads, or use a larger machine.", _OUTPUT)
+        advice = "Lower --memory-limit or --threads, or use a larger machine."
+        _fail(f"Out of memory; nothing was published. {advice}", _OUTPUT)
 
 
-def _interrupt(number: int, frame: object) -> None:
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 

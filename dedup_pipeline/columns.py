@@ -66,7 +66,7 @@ class _Seen:
         except pa.ArrowInvalid:
             self.whole_fits = self.whole_exact = False
             return
-        self.whole_exact &= -_EXACT_IN_FLOAT <= low and high <= _EXACT_IN_FLOAT
+        self.whole_exact &= low >= -_EXACT_IN_FLOAT and high <= _EXACT_IN_FLOAT
 
     def _add_lists(self, texts: pa.Array) -> None:
         for text in texts.to_pylist():

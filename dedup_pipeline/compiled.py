@@ -22,6 +22,7 @@ from numba.extending import intrinsic
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Bytes = npt.NDArray[np.uint8]
+UInt16 = npt.NDArray[np.uint16]
 UInt32 = npt.NDArray[np.uint32]
 UInt64 = npt.NDArray[np.uint64]
 Int32 = npt.NDArray[np.int32]
@@ -36,17 +37,19 @@ def kernel(function: Function) -> Function:
     Falls back to an uncached compilation where no cache folder can be written.
     """
     try:
-        return numba.njit(nogil=True, cache=True)(function)
+        compiled: Function = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:
-        return numba.njit(nogil=True, cache=False)(function)
+        compiled = numba.njit(nogil=True, cache=False)(function)
+    return compiled
 
 
 def inlined(function: Function) -> Function:
     """Return ``function`` compiled like `kernel`, for small functions that kernels call."""
     try:
-        return numba.njit(nogil=True, cache=True, inline="never", forceinline=True)(function)
+        compiled: Function = numba.njit(nogil=True, cache=True, inline="never", forceinline=True)(function)
     except RuntimeError:
-        return numba.njit(nogil=True, cache=False, inline="never", forceinline=True)(function)
+        compiled = numba.njit(nogil=True, cache=False, inline="never", forceinline=True)(function)
+    return compiled
 
 
 @intrinsic  # type: ignore[untyped-decorator]

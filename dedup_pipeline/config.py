@@ -30,7 +30,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class InputConfig:
     """``[input]``: what is read. ``id``, ``url`` and ``text`` name columns; empty means the default name,
-    which may be absent. ``batch_rows`` bounds a batch and changes no result."""
+    which may be absent. ``batch_rows`` bounds a batch and changes no result.
+    """
 
     format: str = "auto"
     status: tuple[int, ...] = (200,)
@@ -149,9 +150,7 @@ class Config:
 
     def sections(self) -> dict[str, Any]:
         """Return the sections as plain values, without what cannot change the result."""
-        plain = {
-            name: asdict(self.output_options if name == "output" else getattr(self, name)) for name in _SECTIONS
-        }
+        plain = {name: asdict(self.output_options if name == "output" else getattr(self, name)) for name in _SECTIONS}
         del plain["input"]["batch_rows"]
         return plain
 
@@ -196,11 +195,8 @@ def load_config(
             problems.append(f"{name}: a setting is named SECTION.KEY, for instance near.threshold")
             continue
         _place(tree[section], key.split("."), value)
-    made = {
-        name: _section(name, kind, tree.get(name, {}), problems) for name, kind in _SECTIONS.items()
-    }
-    for name in tree.keys() - _SECTIONS.keys():
-        problems.append(_unknown(f"[{name}]", name, _SECTIONS))
+    made = {name: _section(name, kind, tree.get(name, {}), problems) for name, kind in _SECTIONS.items()}
+    problems.extend(_unknown(f"[{name}]", name, _SECTIONS) for name in tree if name not in _SECTIONS)
     made["output_options"] = made.pop("output")
     limit = _bytes("memory_limit", memory_limit, problems)
     if not inputs:

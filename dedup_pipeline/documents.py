@@ -272,4 +272,3 @@ def _weights(rows: pa.RecordBatch) -> Int64:
         else:
             weights += np.diff(string_buffers(texts)[1])
     return weights
-

@@ -90,7 +90,8 @@ def _swap64(x: np.uint64) -> np.uint64:
 
 @inlined
 def _fold(left: np.uint64, right: np.uint64) -> np.uint64:
-    return (left * right) ^ high_product(left, right)
+    upper: np.uint64 = high_product(left, right)
+    return (left * right) ^ upper
 
 
 @inlined

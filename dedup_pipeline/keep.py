@@ -7,7 +7,9 @@ order is total. A 64-bit whole number needs both keys: its float64, and what tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -57,7 +59,7 @@ def priority_keys(policy: Sequence[str], rows: pa.RecordBatch, text: str, source
 
 def order_clause(policy: Sequence[str], number: str) -> str:
     """Return the SQL ORDER BY list of a policy over key columns k0, k1, ... and the record's ``number``."""
-    terms = []
+    terms: list[str] = []
     for index, entry in enumerate(policy):
         if entry in ("first", "last"):
             return ", ".join([*terms, number if entry == "first" else f"{number} DESC"])
@@ -80,10 +82,8 @@ def _lengths(column: pa.Array | None, rows: int) -> Float64:
         return np.zeros(rows)
     # Counted over bytes that start a character, so that text that is no UTF-8 has a length too.
     lengths = pc.binary_length(_as_text(column)).fill_null(0)
-    try:
+    with suppress(pa.ArrowInvalid):
         lengths = pc.utf8_length(_as_text(column)).fill_null(0)
-    except pa.ArrowInvalid:
-        pass
     return np.asarray(lengths, dtype=np.float64)
 
 
@@ -107,7 +107,7 @@ def _descending(column: pa.Array | None, name: str, source: str, positions: pa.A
                 f"{source}, record {positions[row]}: column {name!r} of keep.policy holds {type(value).__name__} "
                 "that is no number, timestamp or ISO 8601 text. Clean the column or choose another policy."
             )
-        if number != number:
+        if isinstance(number, float) and math.isnan(number):
             continue
         whole = float(number)
         keys[row] = -whole, -float(number - int(whole)) if isinstance(number, int) else 0.0

@@ -149,5 +149,3 @@ def quarantine_rows(documents: Gathered, start: int, end: int) -> Iterable[pa.Re
 
 def _plain(strings: pa.Array) -> pa.Array:
     return strings.cast(pa.string())
-
-

@@ -12,6 +12,7 @@ import numpy as np
 
 from dedup_pipeline.config import Config
 from dedup_pipeline.documents import Plan
+from dedup_pipeline.engines import arrays
 from dedup_pipeline.engines.gathered import Gathered
 from dedup_pipeline.engines.local import Near
 from dedup_pipeline.errors import DedupError
@@ -36,9 +37,8 @@ def counts_of(documents: Gathered, outcome: Outcome) -> dict[str, Any]:
         DedupError: the documents read are not exactly those kept, dropped and quarantined.
     """
     per_source = np.zeros((len(documents.sources), QUARANTINED + 1), dtype=np.int64)
-    for fate in range(QUARANTINED + 1):
-        per_source[:, fate] = np.bincount(documents.source[outcome.fates == fate], minlength=len(documents.sources))
-    read = np.bincount(documents.source, minlength=len(documents.sources))
+    changed = arrays.count_fates(documents.source, outcome.fates, outcome.same_content, per_source)
+    read = np.array(documents.read_of, dtype=np.int64)
     total = per_source.sum(axis=0)
     if int(total.sum()) != len(documents) or (per_source.sum(axis=1) != read).any():
         raise DedupError(
@@ -48,9 +48,9 @@ def counts_of(documents: Gathered, outcome: Outcome) -> dict[str, Any]:
     return {
         "read": len(documents),
         **_fates(total),
-        "urls_changed": int(np.count_nonzero((outcome.fates == URLS) & ~outcome.same_content)),
-        "no_fingerprint": int(np.count_nonzero(documents.usable & ~documents.has_print)),
-        "no_text": int(np.count_nonzero(documents.usable & ~documents.has_text)),
+        "urls_changed": changed,
+        "no_fingerprint": arrays.count_lacking(documents.usable, documents.has_print),
+        "no_text": arrays.count_lacking(documents.usable, documents.has_text),
         "repaired": documents.repaired,
         "skipped": dict(sorted(documents.skipped.items())),
         "sources": [

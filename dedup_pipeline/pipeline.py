@@ -13,8 +13,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ import pyarrow as pa
 import xxhash
 
 from dedup_pipeline import __version__, ledger, manifest, safety
+from dedup_pipeline.compiled import Bool
 from dedup_pipeline.config import Config
 from dedup_pipeline.documents import make_plan
 from dedup_pipeline.engines.gathered import Gathered
@@ -39,7 +41,7 @@ from dedup_pipeline.result import RunResult
 from dedup_pipeline.schema import LEDGER, PAIRS, QUARANTINE
 from dedup_pipeline.sources import Source, digest_source, find_sources
 from dedup_pipeline.store.output import StagedOutput, check_place, to_json
-from dedup_pipeline.store.parts import GROUP_ROWS, plan_parts
+from dedup_pipeline.store.parts import GROUP_ROWS, RowSource, plan_parts
 from dedup_pipeline.store.scratch import Scratch
 
 _LEDGER_WEIGHT = 64
@@ -111,10 +113,11 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
         described["files"] = [entry for entry in staged.files() if entry["name"] != "report.html"]
         described["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         described["timings"] = clock.seconds | {"total": round(time.perf_counter() - begun, 4)}
-        staged.write_text("manifest.json", to_json(described))
+        written = to_json(described)
+        staged.write_text("manifest.json", written)
         if not config.dry_run:
             staged.publish()
-    return RunResult(config.output, described, published=not config.dry_run)
+    return RunResult(config.output, json.loads(written), published=not config.dry_run)
 
 
 def _digest_all(sources: list[Source]) -> list[Future[str]]:
@@ -130,9 +133,7 @@ def _run_id(inputs: list[dict[str, Any]], config: Config) -> str:
     return xxhash.xxh3_128_hexdigest(f"{to_json({'inputs': inputs})}{config.fingerprint()}".encode())
 
 
-def _outcome(
-    documents: Gathered, priority: Priority, groups: Groups, verdicts: Verdicts, scratch: Scratch
-) -> Outcome:
+def _outcome(documents: Gathered, priority: Priority, groups: Groups, verdicts: Verdicts, scratch: Scratch) -> Outcome:
     count = len(documents)
     empty = Outcome(
         scratch.array("outcome_fates", np.uint8, (count,)),
@@ -160,7 +161,7 @@ def _write_tables(
     everything = np.ones(len(documents), dtype=np.bool_)
     kept = outcome.fates == KEPT
 
-    def write(table: str, schema: pa.Schema, chosen: np.ndarray, rows: Callable[[int, int], Any]) -> None:  # type: ignore[type-arg]
+    def write(table: str, schema: pa.Schema, chosen: Bool, rows: RowSource) -> None:
         weights = documents.weights if table == "kept" else np.broadcast_to(np.int64(_LEDGER_WEIGHT), len(documents))
         parts = plan_parts(weights, chosen)
         staged.write_table(table, schema, parts, rows, compression, engine.pool)

@@ -125,12 +125,13 @@ def fingerprints(
         field = _frame_of(column, rows, names)
         empty &= (field.kinds <= Kind.NULL) | ((field.kinds == Kind.TEXT) & (np.diff(field.offsets) == 0))
         framed.append(field)
-    present = ~empty
+    hashes, present = _hash(framed, rows), ~empty
     if payload_digests is not None and empty.any():
-        digests = _texts(payload_digests, np.where(empty & _valid(payload_digests), _PAYLOAD, Kind.MISSING))
-        framed.append(digests)
-        present |= digests.kinds == _PAYLOAD
-    return Fingerprints(_hash(framed, rows), present)
+        instead = empty & _valid(payload_digests)
+        digests = _texts(payload_digests, np.where(instead, _PAYLOAD, Kind.MISSING))
+        hashes[instead] = _hash([digests], rows)[instead]
+        present |= instead
+    return Fingerprints(hashes, present)
 
 
 def record_fingerprint(record: Mapping[str, Any], fields: Sequence[str]) -> str | None:

@@ -9,7 +9,8 @@ _STYLE = """
 :root{color-scheme:light dark;--line:#8884;--bar:#3b7dd8;--soft:#7772}
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem}
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:right}
+table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem;text-align:right}
+th,td{border-bottom:1px solid var(--line)}
 th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}
 .wide{overflow-x:auto}.bar{display:block;height:.7rem;background:var(--bar);min-width:1px}
 .track{background:var(--soft);width:100%}
@@ -26,8 +27,7 @@ def render_report(manifest: dict[str, Any]) -> str:
         "<meta name=viewport content='width=device-width,initial-scale=1'>",
         f"<title>dedup-pipeline run {escape(manifest['run'][:8])}</title><style>{_STYLE}</style></head><body>",
         f"<h1>Deduplication run {escape(manifest['run'][:8])}</h1>",
-        f"<p>{counts['read']:,} documents read: {counts['kept']:,} kept, "
-        f"{sum(counts['dropped'].values()):,} dropped, {counts['quarantined']:,} quarantined.</p>",
+        _headline(counts),
         _warnings(manifest["warnings"]),
         "<h2>What became of the documents</h2>",
         _funnel(counts),
@@ -41,6 +41,14 @@ def render_report(manifest: dict[str, Any]) -> str:
         "</body></html>\n",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _headline(counts: dict[str, Any]) -> str:
+    dropped = sum(counts["dropped"].values())
+    return (
+        f"<p>{counts['read']:,} documents read: {counts['kept']:,} kept, {dropped:,} dropped, "
+        f"{counts['quarantined']:,} quarantined.</p>"
+    )
 
 
 def _warnings(warnings: list[str]) -> str:
@@ -98,16 +106,21 @@ def _skipped(skipped: dict[str, int]) -> str:
 
 def _curve(lsh: dict[str, Any]) -> str:
     text = (
-        f"<p>{lsh['bands']} bands of {lsh['rows']} rows. A pair at the threshold of {lsh['threshold']} becomes a candidate "
-        f"with probability {lsh['recall_at_threshold']:.4f}; every candidate is then compared by its true similarity: "
-        f"{lsh['candidate_pairs']:,} were, {lsh['verified_pairs']:,} passed.</p>"
+        f"<p>{lsh['bands']} bands of {lsh['rows']} rows. A pair at the threshold of {lsh['threshold']} becomes a "
+        f"candidate with probability {lsh['recall_at_threshold']:.4f}; every candidate is then compared by its true "
+        f"similarity: {lsh['candidate_pairs']:,} were, {lsh['verified_pairs']:,} passed.</p>"
     )
-    rows = [[escape(point), f"{chance:.4f}", f"<div class=track>{_bar(chance)}</div>"] for point, chance in lsh["curve"].items()]
+    rows = [
+        [escape(point), f"{chance:.4f}", f"<div class=track>{_bar(chance)}</div>"]
+        for point, chance in lsh["curve"].items()
+    ]
     return text + _table(["true similarity", "chance to be compared", ""], rows)
 
 
 def _settings(sections: dict[str, Any]) -> str:
     rows = [
-        [escape(f"{section}.{key}"), escape(str(value))] for section, values in sections.items() for key, value in values.items()
+        [escape(f"{section}.{key}"), escape(str(value))]
+        for section, values in sections.items()
+        for key, value in values.items()
     ]
     return _table(["setting", "value"], rows)

@@ -28,8 +28,8 @@ def check(counts: dict[str, Any], outcome: Outcome, documents: Gathered, safety:
         if read >= _LEAST_SOURCE and lost > safety.max_dropped_fraction * read:
             raise SafetyStop(
                 f"{source['source']}: the near stage would drop {lost:,} of {read:,} documents, more than "
-                f"safety.max_dropped_fraction = {safety.max_dropped_fraction}. Nothing was published. Look at the pairs with "
-                "a higher near.threshold, or raise the limit if this is what you expect."
+                f"safety.max_dropped_fraction = {safety.max_dropped_fraction}. Nothing was published. Look at the "
+                "pairs with a higher near.threshold, or raise the limit if this is what you expect."
             )
     if len(documents) and counts["dropped"]["near"]:
         largest = int(np.argmax(outcome.cluster_sizes))

@@ -111,7 +111,9 @@ def _character_class(points: Iterable[int]) -> str:
 def _tables() -> tuple[dict[tuple[str, int], re.Pattern[str]], dict[int, str]]:
     """Patterns for a token and for a run of word characters, in the Basic Multilingual Plane (the same but
     faster) and in all of Unicode; and the folding."""
-    alone, others, folded = [], [], {}
+    alone: list[int] = []
+    others: list[int] = []
+    folded: dict[int, str] = {}
     for point in range(0x110000):
         c = chr(point)
         if not is_word(c):

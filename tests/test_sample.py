@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import io
 import json
 import re
 import subprocess
@@ -24,7 +25,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from fastwarc.stream_io import BytesIOStream
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
 
@@ -249,7 +249,7 @@ def sha1(block: bytes) -> str:
 
 
 def test_fastwarc_reads_the_same_pages() -> None:
-    stream = BytesIOStream((DATA / SOURCES[0]).read_bytes())
+    stream = io.BytesIO((DATA / SOURCES[0]).read_bytes())
     found = {}
     for record in ArchiveIterator(stream, record_types=WarcRecordType.response, parse_http=True, auto_decode="all"):
         if record.http_content_type == "text/html" and record.http_headers.status_code == 200:

@@ -1,0 +1,1 @@
+"""Engines: how a run is carried out, never what it decides."""

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ class Gathered:
     Attributes:
         sources: names, in order; ``source`` holds indices into them.
         schema: the columns of the kept rows.
+        read_of: documents of each source, as counted while they came.
         skipped: records that are no documents, by kind; and the same for each source.
         repaired: records whose text was no UTF-8.
         reasons, details: why a document is quarantined; null for the others.
@@ -35,6 +37,7 @@ class Gathered:
 
     sources: list[str]
     schema: pa.Schema
+    read_of: list[int]
     skipped: Counter[str]
     skipped_of: list[Counter[str]]
     repaired: int
@@ -71,6 +74,8 @@ class Gathered:
         """Yield the chosen rows among the documents from ``start`` to ``end`` in the settled schema.
 
         Args:
+            start: number of the first document.
+            end: number after the last one.
             chosen: bool over all documents; only usable ones may be chosen.
         """
         index = bisect_right(self.starts, start) - 1
@@ -126,6 +131,7 @@ class Gatherer:
         self._broken: list[bool] = []
         self._types = ColumnTypes()
         self._skipped = [Counter[str]() for _ in sources]
+        self._read = [0] * len(sources)
         self._repaired = 0
         self.documents = 0
         self.unusable = 0
@@ -144,7 +150,7 @@ class Gatherer:
             "print": described.fingerprints,
             "text": described.texts,
         }
-        values = {
+        values: dict[str, npt.NDArray[Any]] = {
             "source": np.full(count, source, dtype=np.int32),
             "positions": described.positions,
             "usable": described.usable,
@@ -170,6 +176,7 @@ class Gatherer:
         self._batches.append(described.rows)
         self._broken.append(bool(batch.repaired))
         self.documents += count
+        self._read[source] += count
         self.unusable += len(described.bad)
         self._starts.append(self.documents)
         self.last_position = int(described.positions[-1])
@@ -198,11 +205,12 @@ class Gatherer:
         return Gathered(
             sources=self._sources,
             schema=self._types.settle(),
+            read_of=self._read,
             skipped=sum(self._skipped, Counter()),
             skipped_of=self._skipped,
             repaired=self._repaired,
-            bands=self._bands.finish(),
-            priority=self._priority.finish(),
+            bands=self._bands.finish().reshape(-1, self._plan.bands.bands),
+            priority=self._priority.finish().reshape(-1, max(1, 2 * len(self._plan.policy))),
             batches=self._batches,
             starts=self._starts,
             broken_text=self._broken,
@@ -213,5 +221,3 @@ class Gatherer:
 
 def _same(strings: pa.Array) -> pa.Array:
     return strings
-
-

@@ -11,13 +11,14 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from dedup_pipeline.compiled import Float64, Int64, UInt64
+from dedup_pipeline.compiled import Bool, Float64, Int64, UInt64
 from dedup_pipeline.config import Config
 from dedup_pipeline.documents import Plan
+from dedup_pipeline.engines import arrays
 from dedup_pipeline.engines.gathered import Gathered
 from dedup_pipeline.engines.reading import gather
 from dedup_pipeline.engines.relational import Relations
-from dedup_pipeline.near.cluster import QUARANTINED, Neighbours, Verdicts, count_degrees, decide, place_pairs, sort_rows
+from dedup_pipeline.near.cluster import NEAR, Neighbours, Verdicts, count_degrees, decide, place_pairs, sort_rows
 from dedup_pipeline.near.lsh import candidate_pairs, gather_keys, number_texts
 from dedup_pipeline.near.verify import jaccard_of_pairs
 from dedup_pipeline.progress import Progress
@@ -102,39 +103,38 @@ class LocalEngine:
         count = len(documents)
         numbers = self._scratch.array("numbers", np.int64, (count,))
         if not self._plan.policy:
-            numbers[:] = np.arange(count)
+            arrays.count_up(numbers)
             return Priority(numbers, numbers)
         self._relations.priority(documents.priority, self._plan.policy, numbers)
         ranks = self._scratch.array("ranks", np.int64, (count,))
-        ranks[numbers] = np.arange(count)
+        arrays.invert(numbers, ranks)
         return Priority(numbers, ranks)
 
     def group(self, documents: Gathered, priority: Priority) -> Groups:
         """Return who shares a URL, a fingerprint, a text."""
         config = self._config
         urls = self._first("url_groups", documents.url_high, documents.url_low, documents.has_url, priority)
-        prints = self._first(
-            "record_groups", documents.print_high, documents.print_low, documents.has_print, priority
-        )
+        prints = self._first("record_groups", documents.print_high, documents.print_low, documents.has_print, priority)
         if config.urls.changed == "keep":
             # Then the stage's test is the same URL *and* the same content.
-            urls = self._both("url_records", urls, prints, priority)
+            urls = self._both("url_records", urls, prints)
         texts = prints
         if config.near.enabled and not self._plan.text_is_record:
             has_text = documents.sizes > 0
             texts = self._first("text_groups", documents.text_high, documents.text_low, has_text, priority)
         return Groups(urls, prints, texts)
 
-    def _first(self, name: str, high: UInt64, low: UInt64, present: np.ndarray, priority: Priority) -> Int64:  # type: ignore[type-arg]
+    def _first(self, name: str, high: UInt64, low: UInt64, present: Bool, priority: Priority) -> Int64:
         out = self._scratch.array(name, np.int64, (len(high),))
         self._relations.first_of_key(high, low, present, priority.ranks, out)
         return out
 
-    def _both(self, name: str, first: Int64, second: Int64, priority: Priority) -> Int64:
+    def _both(self, name: str, first: Int64, second: Int64) -> Int64:
         """Return groups that share both keys; a missing second key counts as a key of its own."""
         present = first >= 0
         out = self._scratch.array(name, np.int64, (len(first),))
-        ranks = np.arange(len(first), dtype=np.int64)
+        ranks = self._scratch.array(f"{name}_ranks", np.int64, (len(first),))
+        arrays.count_up(ranks)
         self._relations.first_of_key(first.view(np.uint64), second.view(np.uint64), present, ranks, out)
         return out
 
@@ -148,12 +148,14 @@ class LocalEngine:
             return Near(texts, numbers[:0], _no_neighbours(), 0, 0)
         count = number_texts(groups.texts, priority.numbers, documents.sizes, texts, numbers)
         numbers = numbers[:count]
-        keys = scratch.array("keys", np.uint64, (documents.bands.shape[1], count))
+        keys = scratch.array("keys", np.uint64, (count, documents.bands.shape[1]))
         gather_keys(documents.bands, numbers, keys)
         sizes = scratch.array("text_sizes", np.int64, (count,))
-        sizes[:] = documents.sizes[numbers]
+        arrays.pick(documents.sizes, numbers, sizes)
         offsets = scratch.array("text_offsets", np.int64, (count,))
-        offsets[:] = (np.cumsum(documents.sizes) - documents.sizes)[numbers]
+        begins = scratch.array("begins", np.int64, (len(documents),))
+        arrays.starts_of(documents.sizes, begins)
+        arrays.pick(begins, numbers, offsets)
         largest = np.zeros(1, dtype=np.int64)
         pairs, similarities, candidates = self._verified(keys, documents.hashes, offsets, sizes, largest, progress)
         return Near(texts, numbers, self._neighbours(pairs, similarities, count), candidates, int(largest[0]))
@@ -194,7 +196,7 @@ class LocalEngine:
         scratch = self._scratch
         starts = scratch.array("starts", np.int64, (texts + 1,))
         count_degrees(pairs, starts)
-        np.cumsum(starts, out=starts)
+        arrays.running_sum(starts)
         others = scratch.array("others", np.uint32, (2 * len(pairs),))
         values = scratch.array("other_similarities", np.float64, (2 * len(pairs),))
         cursors = scratch.array("cursors", np.int64, (texts + 1,))
@@ -211,11 +213,13 @@ class LocalEngine:
             scratch.array("keepers", np.int64, (count,), fill=-1),
             scratch.array("fate_similarities", np.float64, (count,), fill=np.nan),
         )
-        verdicts.fates[:] = np.where(documents.usable[priority.numbers], 0, QUARANTINED)
-        none = np.broadcast_to(np.int64(-1), (count,)) if not self._config.records.enabled else None
+        arrays.set_aside(documents.usable, priority.numbers, verdicts.fates)
+        records = groups.records
+        if not self._config.records.enabled:
+            records = scratch.array("no_records", np.int64, (count,), fill=-1)
         decide(
             groups.urls,
-            groups.records if none is None else np.ascontiguousarray(none),
+            records,
             near.texts,
             near.neighbours,
             (
@@ -232,14 +236,14 @@ class LocalEngine:
 
         These are the pairs between the first documents of two texts, and each near-duplicate with its keeper.
         """
-        starts, others, similarities = near.neighbours
-        lefts = np.repeat(np.arange(len(near.numbers), dtype=np.int64), np.diff(starts))
-        upward = others > lefts
-        dropped = np.flatnonzero(verdicts.fates == 3)
-        first = np.concatenate([near.numbers[lefts[upward]], priority.numbers[dropped]])
-        second = np.concatenate([near.numbers[others[upward]], priority.numbers[verdicts.keepers[dropped]]])
-        values = np.concatenate([similarities[upward], verdicts.similarities[dropped]])
-        yield from self._relations.distinct_pairs(first, second, values)
+        scratch, found = self._scratch, len(near.neighbours.others) // 2
+        total = found + arrays.count_fate(verdicts.fates, NEAR)
+        left = scratch.array("pairs_left", np.int64, (total,))
+        right = scratch.array("pairs_right", np.int64, (total,))
+        values = scratch.array("pairs_similarity", np.float64, (total,))
+        arrays.text_pairs(near.numbers, *near.neighbours, left[:found], right[:found], values[:found])
+        arrays.keeper_pairs(*verdicts, priority.numbers, left[found:], right[found:], values[found:])
+        yield from self._relations.distinct_pairs(left, right, values)
 
 
 def _no_neighbours() -> Neighbours:

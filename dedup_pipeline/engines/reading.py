@@ -69,9 +69,7 @@ def _append(gatherer: Gatherer, index: int, batch: Batch, described: Future[Desc
     gatherer.append(index, batch, described.result())
 
 
-def _whole(
-    source: Source, options: ReadOptions, extraction: Extraction, plan: Plan, stop: bool
-) -> Iterator[Batch]:
+def _whole(source: Source, options: ReadOptions, extraction: Extraction, plan: Plan, stop: bool) -> Iterator[Batch]:
     """Yield the batches of a source; where it breaks off, raise or end with one unusable document."""
     lacking = set(plan.required)
     after = 0
@@ -87,7 +85,8 @@ def _whole(
             yield batch
         if lacking and rows:
             names = ", ".join(sorted(lacking))
-            raise SourceBroken(source.name, after, "missing_column", f"the configured column {names} stands in no record")
+            detail = f"the configured column {names} stands in no record"
+            raise SourceBroken(source.name, after, "missing_column", detail)
     except SourceBroken as broken:
         if stop:
             raise

@@ -50,9 +50,7 @@ class Relations:
         """End the connection."""
         self._connection.close()
 
-    def first_of_key(
-        self, high: UInt64, low: UInt64, present: npt.NDArray[np.bool_], ranks: Int64, out: Int64
-    ) -> None:
+    def first_of_key(self, high: UInt64, low: UInt64, present: npt.NDArray[np.bool_], ranks: Int64, out: Int64) -> None:
         """Write for each rank the least rank with the same key, -1 where there is no key.
 
         Args:
@@ -93,9 +91,7 @@ class Relations:
         """
         yield from self._rows(query, {"pairs": table})
 
-    def _rows(
-        self, query: str, tables: Mapping[str, Mapping[str, npt.NDArray[Any]]]
-    ) -> Iterator[pa.RecordBatch]:
+    def _rows(self, query: str, tables: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> Iterator[pa.RecordBatch]:
         with self._named(), self._registered(tables):
             yield from self._connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
 

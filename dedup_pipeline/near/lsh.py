@@ -60,7 +60,8 @@ def candidate_pairs(
     ``J <= smaller / larger``.
 
     Args:
-        keys: uint64 of shape (bands, n), the band keys.
+        keys: uint64 of shape (n, bands), the band keys: a text's keys lie together, since whether two texts
+            met in an earlier band is asked for every pair.
         sizes: int64 of shape (n,), distinct shingles of each text; texts without any must not be here.
         threshold: least Jaccard similarity.
         pairs_at_once: most pairs in one array.
@@ -70,16 +71,15 @@ def candidate_pairs(
     Yields:
         uint64 arrays of at most ``pairs_at_once`` pairs, in no promised order.
     """
-    texts = keys.shape[1]
+    texts = keys.shape[0]
     if texts >= MOST_TEXTS:
         raise ValueError(f"{texts} distinct texts are more than {MOST_TEXTS - 1}")
     slices = max(1, -(-texts // keys_at_once))
     out = np.empty(pairs_at_once, dtype=np.uint64)
-    for band in range(keys.shape[0]):
+    for band in range(keys.shape[1]):
         for part in range(slices):
-            members = _members(keys[band], part, slices)
-            ordered = np.ascontiguousarray(keys[band][members])
-            order = np.argsort(ordered, kind="stable")
+            members, ordered = _slice_of(keys[:, band], part, slices)
+            order = np.argsort(ordered)
             members, ordered = members[order], ordered[order]
             largest[0] = max(largest[0], _longest_run(ordered))
             place = np.zeros(2, dtype=np.int64)
@@ -116,20 +116,21 @@ def number_texts(groups: Int64, documents: Int64, sizes: Int64, texts: Int64, fi
 
 @kernel
 def gather_keys(bands: UInt64, documents: Int64, keys: UInt64) -> None:
-    """Write the band keys of the named documents, band by band: ``keys[b, i] = bands[documents[i], b]``."""
+    """Write the band keys of the named documents: ``keys[i] = bands[documents[i]]``."""
     for at in range(len(documents)):
         row = bands[documents[at]]
         for band in range(len(row)):
-            keys[band, at] = row[band]
+            keys[at, band] = row[band]
 
 
-def _members(keys: UInt64, part: int, slices: int) -> Int64:
-    """Return the texts whose key lies in one slice of the key space, ascending."""
+def _slice_of(keys: UInt64, part: int, slices: int) -> tuple[Int64, UInt64]:
+    """Return the texts whose key lies in one slice of the key space, and those keys."""
     if slices == 1:
-        return np.arange(len(keys), dtype=np.int64)
+        return np.arange(len(keys), dtype=np.int64), np.ascontiguousarray(keys)
     width = (1 << 64) // slices
     low, high = part * width, (1 << 64) - 1 if part == slices - 1 else (part + 1) * width - 1
-    return np.flatnonzero((keys >= np.uint64(low)) & (keys <= np.uint64(high))).astype(np.int64)
+    members = np.flatnonzero((keys >= np.uint64(low)) & (keys <= np.uint64(high))).astype(np.int64)
+    return members, keys[members]
 
 
 @kernel
@@ -157,19 +158,20 @@ def _emit(
     left_at, right_at = place[0], max(place[1], place[0] + 1)
     total = len(members)
     while left_at < total:
-        left = members[left_at]
+        one = members[left_at]
         while right_at < total and ordered[right_at] == ordered[left_at]:
             if count == len(out):
                 place[0], place[1] = left_at, right_at
                 return count
-            right = members[right_at]
+            other = members[right_at]
             right_at += 1
+            left, right = min(one, other), max(one, other)
             smaller, larger = min(sizes[left], sizes[right]), max(sizes[left], sizes[right])
             if smaller / larger < threshold:
                 continue
             met = False
             for earlier in range(band):
-                if keys[earlier, left] == keys[earlier, right]:
+                if keys[left, earlier] == keys[right, earlier]:
                     met = True
                     break
             if not met:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup_pipeline.compiled import Bytes, Int64, UInt64, inlined, kernel, load64
+from dedup_pipeline.compiled import Bytes, Int32, Int64, UInt16, UInt64, inlined, kernel, load64
 from dedup_pipeline.hashing import mix64
 from dedup_pipeline.near.unicode_tables import load_tables
 
@@ -36,7 +36,7 @@ SHINGLE_SCHEME = "chunk8-poly64/1"
 KINDS = ("word", "char")
 
 _K = np.uint64(0x9E3779B97F4A7C15)
-_REPLACEMENT = 0xFFFD
+_REPLACEMENT = np.int64(0xFFFD)
 _SPACE = np.uint64(0x20)
 
 
@@ -67,7 +67,7 @@ def shingle_sets(data: Bytes, offsets: Int64, kind: str, n: int) -> ShingleSets:
 
 
 @inlined
-def _decode(data: Bytes, at: int, end: int) -> tuple[int, int]:
+def _decode(data: Bytes, at: int, end: int) -> tuple[np.int64, int]:
     """Return the code point at ``data[at]``, a byte above 127, and how many bytes it takes.
 
     The table of well-formed sequences: Unicode 14, table 3-7.
@@ -161,7 +161,7 @@ def _ascii_token(data: Bytes, start: int, end: int) -> np.uint64:
 
 
 @inlined
-def _push(hashed: np.uint64, chunk: np.uint64, filled: int, byte: int) -> tuple[np.uint64, np.uint64, int]:
+def _push(hashed: np.uint64, chunk: np.uint64, filled: int, byte: int | np.int64) -> tuple[np.uint64, np.uint64, int]:
     chunk |= np.uint64(byte) << np.uint64(8 * filled)
     if filled == 7:
         return _absorb(hashed, chunk), np.uint64(0), 0
@@ -169,7 +169,7 @@ def _push(hashed: np.uint64, chunk: np.uint64, filled: int, byte: int) -> tuple[
 
 
 @kernel
-def _push_code(hashed: np.uint64, chunk: np.uint64, filled: int, code: int) -> tuple[np.uint64, np.uint64, int]:
+def _push_code(hashed: np.uint64, chunk: np.uint64, filled: int, code: np.int64) -> tuple[np.uint64, np.uint64, int]:
     """Hash the UTF-8 bytes of one code point."""
     if code < 0x80:
         return _push(hashed, chunk, filled, code)
@@ -187,7 +187,7 @@ def _push_code(hashed: np.uint64, chunk: np.uint64, filled: int, code: int) -> t
 
 @kernel
 def _any_tokens(
-    data: Bytes, at: int, end: int, pages: Bytes, entries: Bytes, units: UInt64, count: int
+    data: Bytes, at: int, end: int, pages: UInt16, entries: Int32, units: UInt64, count: int
 ) -> tuple[int, int]:
     """Write the tokens from ``at`` up to the first character of no word; return where and how many then."""
     hashed, chunk, filled = np.uint64(0), np.uint64(0), 0
@@ -221,7 +221,7 @@ def _any_tokens(
 
 
 @kernel
-def _word_units(data: Bytes, start: int, end: int, pages: Bytes, entries: Bytes, units: UInt64) -> int:
+def _word_units(data: Bytes, start: int, end: int, pages: UInt16, entries: Int32, units: UInt64) -> int:
     """Write the token hashes of one text into ``units``; return how many."""
     count = 0
     at = start
@@ -241,7 +241,7 @@ def _word_units(data: Bytes, start: int, end: int, pages: Bytes, entries: Bytes,
 
 
 @kernel
-def _char_units(data: Bytes, start: int, end: int, pages: Bytes, entries: Bytes, units: UInt64) -> int:
+def _char_units(data: Bytes, start: int, end: int, pages: UInt16, entries: Int32, units: UInt64) -> int:
     """Write the character hashes of one text (words joined by one space) into ``units``; return how many."""
     count = 0
     gap = False
@@ -292,7 +292,7 @@ def _roll(units: UInt64, count: int, n: int, table: UInt64, out: UInt64, filled:
 
 @kernel
 def _shingle(
-    data: Bytes, offsets: Int64, characters: bool, n: int, pages: Bytes, entries: Bytes
+    data: Bytes, offsets: Int64, characters: bool, n: int, pages: UInt16, entries: Int32
 ) -> tuple[UInt64, Int64]:
     rows = len(offsets) - 1
     longest = np.int64(0)
@@ -301,7 +301,7 @@ def _shingle(
     # A token takes a byte and a separator, or the two and more bytes of a character of its own; a
     # character shingle takes a byte. So these sizes are never exceeded.
     units = np.empty(longest + 1, dtype=np.uint64)
-    table = np.empty(max(16, 4 * (longest + 1)), dtype=np.uint64)
+    table = np.empty(max(np.int64(16), 4 * (longest + 1)), dtype=np.uint64)
     out = np.empty(1024 + (offsets[rows] - offsets[0]) // 4, dtype=np.uint64)
     ends = np.zeros(rows + 1, dtype=np.int64)
     filled = 0

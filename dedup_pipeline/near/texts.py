@@ -88,7 +88,7 @@ def near_duplicates(
     some = np.flatnonzero(sizes)
     bands = choose_bands(threshold, num_perm, target_recall)
     keys = band_keys(signatures(*sets, bands.bands * bands.rows), *bands)
-    members = np.ascontiguousarray(keys[some].T)
+    members = keys[some]
     offsets, counts = sets.offsets[:-1][some], sizes[some]
     found: list[tuple[UInt64, npt.NDArray[np.float64]]] = []
     largest = np.zeros(1, dtype=np.int64)
@@ -124,4 +124,6 @@ def _as_strings(texts: Any) -> pa.Array:
     values: Sequence[Any] = list(texts)
     if any(isinstance(value, bytes) for value in values):
         return pa.array(values, pa.large_binary())
-    return pa.array([None if value is None else value.encode("utf-8", "replace") for value in values], pa.large_binary())
+    return pa.array(
+        [None if value is None else value.encode("utf-8", "replace") for value in values], pa.large_binary()
+    )

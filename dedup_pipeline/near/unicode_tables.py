@@ -1,4 +1,4 @@
-"""The pinned Unicode tables of the near stage.
+r"""The pinned Unicode tables of the near stage.
 
 What a word character is, how it folds and which characters are tokens of their own must not change
 with the Python that happens to run: signatures of two versions would not meet. So the tables of one
@@ -6,7 +6,7 @@ Unicode version are shipped in ``unicode_tables.npz``, made by ``python -m
 dedup_pipeline.near.unicode_tables OUT.npz`` from the ``unicodedata`` of the Python that runs it.
 
 - **word character**: general category L*, M*, N* or Pc, and U+200C and U+200D, the joiners (after
-  UTS #18, Annex C, ``\\w``; with all of N*, as Python's ``\\w`` has it).
+  UTS #18, Annex C, ``\w``; with all of N*, as Python's ``\w`` has it).
 - **simple folding**: the one-character case folding of ``CaseFolding.txt`` (status C and S); here
   ``casefold()`` where that is one character, else ``lower()`` where that is one character, else the
   character itself.
@@ -62,9 +62,9 @@ class Tables(NamedTuple):
 @cache
 def load_tables() -> Tables:
     """Return the tables that ship with the package."""
-    with files("dedup_pipeline.near").joinpath("unicode_tables.npz").open("rb") as file:
-        with np.load(file, allow_pickle=False) as arrays:
-            return Tables(arrays["pages"], arrays["entries"], str(arrays["version"]))
+    shipped = files("dedup_pipeline.near").joinpath("unicode_tables.npz")
+    with shipped.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        return Tables(arrays["pages"], arrays["entries"], str(arrays["version"]))
 
 
 def make_tables() -> Tables:

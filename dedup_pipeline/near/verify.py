@@ -35,7 +35,7 @@ def _least_shared(together: int, threshold: float) -> int:
         shared -= 1
     while shared < together and shared / (together - shared) < threshold:
         shared += 1
-    return shared
+    return int(shared)
 
 
 @kernel

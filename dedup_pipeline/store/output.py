@@ -38,7 +38,9 @@ def check_place(output: Path, overwrite: bool, inputs: Iterable[Path]) -> None:
     for path in inputs:
         source = path.resolve()
         if place == source or place in source.parents or source in place.parents:
-            raise ConfigError(f"--output {output} and the input {path} lie in one another; choose an --output elsewhere.")
+            raise ConfigError(
+                f"--output {output} and the input {path} lie in one another; choose an --output elsewhere."
+            )
     if not place.parent.is_dir():
         raise OutputError(f"--output {output}: the folder {place.parent} does not exist. Make it, or choose another.")
     if not os.access(place.parent, os.W_OK | os.X_OK):
@@ -137,11 +139,12 @@ def _regrouped(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) 
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
-        while batch.num_rows:
-            taken = batch.slice(0, rows - count)
+        at = 0
+        while at < batch.num_rows:
+            taken = batch.slice(at, rows - count)
             held.append(taken)
             count += taken.num_rows
-            batch = batch.slice(taken.num_rows)
+            at += taken.num_rows
             if count == rows:
                 yield pa.Table.from_batches(held, schema).combine_chunks()
                 held, count = [], 0

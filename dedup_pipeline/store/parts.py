@@ -36,7 +36,8 @@ class Part(NamedTuple):
 class RowSource(Protocol):
     """Gives the rows of a range of documents, ready to be written."""
 
-    def __call__(self, start: int, end: int) -> Iterable[pa.RecordBatch]: ...
+    def __call__(self, start: int, end: int, /) -> Iterable[pa.RecordBatch]:
+        """Return the rows of the documents from ``start`` to ``end``."""
 
 
 def plan_parts(weights: Int64, chosen: npt.NDArray[np.bool_]) -> list[Part]:

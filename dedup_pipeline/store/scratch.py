@@ -32,7 +32,8 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(
-            f"{path}: cannot be written: {reason}. Free space or raise the limit on that disk, or choose another --output."
+            f"{path}: cannot be written: {reason}. Free space or raise the limit on that disk, "
+            "or choose another --output."
         ) from error
 
 
@@ -136,9 +137,7 @@ class GrowingStrings:
         """Return all strings as one mapped ``large_string`` array."""
         content, ends, valid = self._bytes.finish(), self._ends.finish(), self._valid.finish()
         bits = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
-        return pa.Array.from_buffers(
-            pa.large_string(), len(valid), [bits, pa.py_buffer(ends), pa.py_buffer(content)]
-        )
+        return pa.Array.from_buffers(pa.large_string(), len(valid), [bits, pa.py_buffer(ends), pa.py_buffer(content)])
 
 
 class GrowingBatches:
