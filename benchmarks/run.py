@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -80,6 +81,7 @@ def _peers(text: str) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that a measured tree ends with us
     scenario = scenarios.memory if options.memory else scenarios.extraction if options.warc else scenarios.speed
     print(
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "

@@ -180,7 +180,9 @@ def crawl_records(pages: list[Document]) -> Iterator[bytes]:
         fields = [uri, *fields, ("WARC-Payload-Digest", digest(payload))]
         yield record("response", page.id, when + timedelta(seconds=1), fields, head + body)
     fields = [("WARC-Refers-To", crawl[0].id), ("Content-Type", "application/warc-fields")]
-    yield record("metadata", urn("metadata"), START, fields, b"via: https://www.harbour.example/\r\nhopsFromSeed: L\r\n")
+    yield record(
+        "metadata", urn("metadata"), START, fields, b"via: https://www.harbour.example/\r\nhopsFromSeed: L\r\n"
+    )
 
 
 def crawl_bytes(pages: list[Document]) -> bytes:

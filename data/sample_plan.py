@@ -17,6 +17,7 @@ SEED = "dedup sample 1"
 WORDS = 215
 NEAR = 0.85
 APART = 0.785
+ATTEMPTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +109,23 @@ class Planter:
         aside = dice.pick(self.ads)
         return Document(f"{name}-{letter}", plant, source, url, url, text, aside=aside)
 
-    def groups(self, plant: str, count: int, make: Callable[[str, int], Group]) -> Iterator[Group]:
-        """``count`` groups of one plant."""
-        for number in range(count):
-            yield make(f"{plant}-{number:02d}", number)
-
     def edited(self, text: Text, topic: str, dice: Dice, place: float, low: float, high: float) -> Text:
         """``text`` with a sentence near ``place`` replaced, so that the two have a Jaccard in [low, high]."""
-        while True:
+        for _ in range(ATTEMPTS):
             near = swap_sentence(text, place, self.grammar.sentence(topic, dice))
             if low <= jaccard(text, near) <= high:
                 return near
             place = dice.unit()
+        raise RuntimeError(f"no sentence of {text.title!r} can be replaced for a Jaccard in [{low}, {high}]")
+
+    def ends(self, middle: Text, topic: str, dice: Dice, low: float, high: float) -> tuple[Text, Text]:
+        """Two texts near ``middle``, the second with a Jaccard in [low, high], that are below the threshold apart."""
+        for _ in range(ATTEMPTS):
+            a = self.edited(middle, topic, dice, 0.3 * dice.unit(), NEAR, 0.88)
+            b = self.edited(middle, topic, dice, 0.6 + 0.4 * dice.unit(), low, high)
+            if jaccard(a, b) <= APART:
+                return a, b
+        raise RuntimeError(f"no two edits of {middle.title!r} have a Jaccard of at most {APART}")
 
 
 def make_ordinary(planter: Planter, name: str, number: int) -> Group:
@@ -138,7 +144,8 @@ def make_ad_slot(planter: Planter, name: str, number: int) -> Group:
     start = dice.below(len(planter.ads))
     versions = [text.plus(planter.ads[(start + k) % len(planter.ads)], at) for k in range(2 + number % 2)]
     first, *others = [
-        planter.document(name, "abc"[k], "ad_slot", "crawl", version, mirror=k > 0) for k, version in enumerate(versions)
+        planter.document(name, "abc"[k], "ad_slot", "crawl", version, mirror=k > 0)
+        for k, version in enumerate(versions)
     ]
     return [first, *(other.falls(first, "near") for other in others)]
 
@@ -180,7 +187,7 @@ def make_changed(planter: Planter, name: str, number: int) -> Group:
     return [a, b.falls(a, "urls", "false")]
 
 
-def make_copy_of_changed(planter: Planter, name: str, number: int) -> Group:
+def make_copy_of_changed(planter: Planter, name: str, _number: int) -> Group:
     """The changed content stands under a further URL too: it stays, since what fell by its URL is no keeper."""
     dice, topic, later = planter.fresh(name + "/later")
     a, b = make_changed(planter, name, 1)
@@ -210,37 +217,27 @@ def make_twin_of_dropped(planter: Planter, name: str, number: int) -> Group:
 
 def make_chain(planter: Planter, name: str, number: int) -> Group:
     """A ~ B ~ C, but A and C are below the threshold: B falls to A, C stays."""
-    dice, topic, a = planter.fresh(name, 225)
-    while True:
-        b = planter.edited(a, topic, dice, 0.3 * dice.unit(), NEAR, 0.88)
-        c = planter.edited(b, topic, dice, 0.6 + 0.4 * dice.unit(), NEAR, 0.88)
-        if jaccard(a, c) <= APART:
-            break
+    dice, topic, b = planter.fresh(name, 225)
+    a, c = planter.ends(b, topic, dice, NEAR, 0.88)
     source = "feed" if number % 3 == 2 else "crawl"
     first, second, third = [planter.document(name, "abc"[k], "chain", source, t) for k, t in enumerate((a, b, c))]
     return [first, second.falls(first, "near"), replace(third, note="like b, but b is no keeper")]
 
 
-def make_nearest(planter: Planter, name: str, number: int) -> Group:
+def make_nearest(planter: Planter, name: str, _number: int) -> Group:
     """A and B are below the threshold; C is like both and falls to the more similar one, which is the later."""
     dice, topic, middle = planter.fresh(name, 225)
-    while True:
-        a = planter.edited(middle, topic, dice, 0.3 * dice.unit(), NEAR, 0.88)
-        b = planter.edited(middle, topic, dice, 0.6 + 0.4 * dice.unit(), 0.89, 0.93)
-        if jaccard(a, b) <= APART:
-            break
-    first, second, third = [planter.document(name, "abc"[k], "nearest", "crawl", t) for k, t in enumerate((a, b, middle))]
+    a, b = planter.ends(middle, topic, dice, 0.89, 0.93)
+    first, second, third = [
+        planter.document(name, "abc"[k], "nearest", "crawl", t) for k, t in enumerate((a, b, middle))
+    ]
     return [first, second, third.falls(second, "near")]
 
 
-def make_star(planter: Planter, name: str, number: int) -> Group:
+def make_star(planter: Planter, name: str, _number: int) -> Group:
     """The middle comes first: both others fall to it, though they are below the threshold to each other."""
     dice, topic, middle = planter.fresh(name, 225)
-    while True:
-        a = planter.edited(middle, topic, dice, 0.3 * dice.unit(), NEAR, 0.88)
-        b = planter.edited(middle, topic, dice, 0.6 + 0.4 * dice.unit(), NEAR, 0.88)
-        if jaccard(a, b) <= APART:
-            break
+    a, b = planter.ends(middle, topic, dice, NEAR, 0.88)
     first, *others = [planter.document(name, "abc"[k], "star", "crawl", t) for k, t in enumerate((middle, a, b))]
     return [first, *(other.falls(first, "near") for other in others)]
 
@@ -260,7 +257,7 @@ def make_template(planter: Planter, name: str, number: int) -> Group:
     parts = sections("parts.txt")
     shop = number % 8 < 5
     before, after = (parts[("shop-" if shop else "notice-") + side] for side in ("before", "after"))
-    dice, _, text = planter.fresh(name, 60 + 6 * (number % 10))
+    dice, _, text = planter.fresh(name, 40 + 5 * (number % 10))
     host, source = ("shop.example", "crawl") if shop else ("board.example", "feed")
     url = f"https://{host}/{'article' if shop else 'notice'}/{4000 + number}"
     line = "Seen {} times this week"
@@ -343,7 +340,7 @@ def documents() -> list[Document]:
     ]
     groups: list[Group] = [*make_languages(planter), *make_urls(planter), *make_special()]
     for plant, count, make in counts:
-        groups.extend(planter.groups(plant, count, lambda name, number, make=make: make(planter, name, number)))
+        groups.extend(make(planter, f"{plant}-{number:02d}", number) for number in range(count))
     return mixed(groups)
 
 
@@ -374,8 +371,8 @@ def labels(pages: list[Document]) -> list[tuple[str, str, bool]]:
         plant = name.split("-")[0]
         if taken.get(plant, 0) > 0:
             taken[plant] -= 1
-            group = group if plant in ("chain", "star", "nearest") else group[:2]
-            pairs += [(a, b, plant != "changed") for a, b in combinations(group, 2)]
+            several = group if plant in ("chain", "star", "nearest") else group[:2]
+            pairs += [(a, b, plant != "changed") for a, b in combinations(several, 2)]
     for plant, apart in (("template", 1), ("ordinary", 7)):
         row = [page for page in pages if page.plant == plant]
         pairs += [(row[k], row[k + apart], False) for k in range(0, 40, 1 if plant == "template" else 2)]

@@ -96,7 +96,9 @@ def make_short() -> Iterator[Group]:
     ]
     dog = at("short-01-a", "short", "dog", "bare")
     yield [dog, at("short-01-b", "short", "dog", "bare", "feed").falls(dog, "records", note="equal text in the feed")]
-    for number, text in enumerate(("cat dog", "dog cat", "cat cat", "the cat sat", "the cat sat down", "404", "\u732b")):
+    for number, text in enumerate(
+        ("cat dog", "dog cat", "cat cat", "the cat sat", "the cat sat down", "404", "\u732b")
+    ):
         yield [at(f"short-{number + 2:02d}-a", "short", text, "bare")]
     for number, text in enumerate(("bird", "cat bird", "the dog sat", "\u72ac")):
         yield [at(f"short-{number + 10:02d}-a", "short", text, "bare", "feed")]

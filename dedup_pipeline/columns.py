@@ -20,6 +20,7 @@ from dedup_pipeline.schema import SEEN, Kind
 
 _EXACT_IN_FLOAT = 1 << 53
 _LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
+_LISTS = (pa.types.is_list, pa.types.is_large_list)
 _LIST_TYPES: dict[frozenset[type], pa.DataType] = {
     frozenset([str]): pa.string(),
     frozenset([bool]): pa.bool_(),
@@ -30,13 +31,71 @@ _LIST_TYPES: dict[frozenset[type], pa.DataType] = {
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return ``string`` and ``binary`` for their large, view and dictionary forms; others unchanged."""
+    """Return the type without its encoding: ``string``, ``binary`` and ``list`` for their large and view
+    forms, the values' type for a dictionary, the storage of an extension type; others unchanged.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
+    if any(holds(kind) for holds in _LISTS):
+        return pa.list_(plain_type(kind.value_type))
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return pa.binary()
+    return kind
+
+
+def holds_bytes(kind: pa.DataType) -> bool:
+    """Return whether a plain type holds raw bytes, which are no text."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Return a typed column in its `plain_type`, without a copy where it has it already; `SEEN` unchanged."""
+    kind = plain_type(column.type)
+    if column.type == kind:
+        return column
+    if isinstance(column, pa.ExtensionArray):
+        return plain(column.storage)
+    if isinstance(column, pa.DictionaryArray):
+        return plain(column.dictionary_decode())
+    return column.cast(kind)
+
+
+def plain_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with every column `plain`."""
+    columns = [plain(column) for column in rows.columns]
+    names = rows.schema.names
+    return pa.RecordBatch.from_arrays(columns, names=names) if names else rows
+
+
+def json_texts(column: pa.Array) -> list[str | None]:
+    """Return nested values as compact JSON; what JSON has not (dates, decimals) as text in Arrow's rendering."""
+    values = column.cast(_json_type(column.type)).to_pylist()
+    return [None if value is None else compact_json(value) for value in values]
+
+
+def compact_json(value: Any) -> str:
+    """Return a value as compact JSON: no spaces, keys in their order, non-ASCII unescaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def decoded(texts: pa.Array) -> list[str | None]:
+    """Return strings as Python's, every maximal part that is no UTF-8 as U+FFFD."""
+    raw = texts.cast(pa.large_binary()).to_pylist()
+    return [None if value is None else value.decode("utf-8", "replace") for value in raw]
+
+
+def _json_type(kind: pa.DataType) -> pa.DataType:
+    """Return a nested type with text in place of what JSON has not, so that no Python type is met."""
+    if any(holds(kind) for holds in (*_LISTS, pa.types.is_fixed_size_list)):
+        return pa.list_(_json_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(entry.name, _json_type(entry.type)) for entry in kind])
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        return pa.string()
     return kind
 
 
@@ -49,6 +108,7 @@ class _Seen:
     whole_exact: bool = True
     elements: set[type] = field(default_factory=set)
     lists_only: bool = True
+    elements_exact: bool = True
 
     def add(self, column: pa.StructArray) -> None:
         kinds = np.asarray(column.field("kind"))
@@ -69,16 +129,17 @@ class _Seen:
         self.whole_exact &= low >= -_EXACT_IN_FLOAT and high <= _EXACT_IN_FLOAT
 
     def _add_lists(self, texts: pa.Array) -> None:
-        for text in texts.to_pylist():
-            value = json.loads(text)
+        for text in decoded(texts):
+            value = json.loads(text or "null")
             if not isinstance(value, list):
                 self.lists_only = False
                 return
             for element in value:
                 if element is not None:
                     self.elements.add(type(element))
-                if type(element) is int and not _LEAST_INT <= element <= _MOST_INT:
-                    self.lists_only = False
+                if type(element) is int:
+                    self.elements_exact &= abs(element) <= _EXACT_IN_FLOAT
+                    self.lists_only &= _LEAST_INT <= element <= _MOST_INT
 
     def settle(self) -> pa.DataType:
         kinds = self.kinds - {Kind.MISSING, Kind.NULL}
@@ -90,7 +151,7 @@ class _Seen:
             return pa.float64()
         if kinds == {Kind.JSON} and self.lists_only:
             element = _LIST_TYPES.get(frozenset(self.elements)) if self.elements else pa.string()
-            if element is not None:
+            if element is not None and (element != pa.float64() or self.elements_exact):
                 return pa.list_(element)
         return pa.string()
 
@@ -159,23 +220,17 @@ def conform(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             columns.append(pa.nulls(rows.num_rows, entry.type))
             continue
         column = rows.column(index)
-        columns.append(typed(column, entry.type) if column.type == SEEN else _cast(column, entry.type))
+        columns.append(typed(column, entry.type) if column.type == SEEN else plain(column))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
 
 
 def typed(column: pa.StructArray, kind: pa.DataType) -> pa.Array:
     """Return values as seen in the settled type of their column; missing and null are both null."""
     texts = column.field("text")
-    if column.offset or len(texts) != len(column):
-        texts = texts.slice(column.offset, len(column))
     if kind == pa.string():
         return texts
     if pa.types.is_list(kind):
-        return pa.array([None if text is None else _as_list(text, kind) for text in texts.to_pylist()], kind)
+        return pa.array([None if text is None else _as_list(text, kind) for text in decoded(texts)], kind)
     return texts.cast(kind)
 
 

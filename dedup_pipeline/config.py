@@ -6,13 +6,14 @@ values out of range, and combinations that cannot be run.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,7 @@ def load_config(
         if not key or not isinstance(tree.setdefault(section, {}), dict):
             problems.append(f"{name}: a setting is named SECTION.KEY, for instance near.threshold")
             continue
-        _place(tree[section], key.split("."), value)
+        _place(tree[section], key.split("."), copy.deepcopy(value))
     made = {name: _section(name, kind, tree.get(name, {}), problems) for name, kind in _SECTIONS.items()}
     problems.extend(_unknown(f"[{name}]", name, _SECTIONS) for name in tree if name not in _SECTIONS)
     made["output_options"] = made.pop("output")
@@ -211,9 +212,8 @@ def load_config(
         report=report,
         **made,
     )
-    if not problems:
-        config = _settled(config)
-        problems.extend(_check(config))
+    config = _settled(config)
+    problems.extend(_check(config, {problem.split(" ", 1)[0] for problem in problems}))
     if problems:
         where = f" of {os.fspath(path)}" if path is not None else ""
         lines = "\n".join(f"  - {problem}" for problem in problems)
@@ -233,9 +233,11 @@ def parse_setting(text: str) -> tuple[str, Any]:
     if not separator:
         raise ConfigError(f"--set {text!r}: write SECTION.KEY=VALUE, for instance near.threshold=0.7")
     try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+        tree = tomllib.loads(f"value = {value}")
     except tomllib.TOMLDecodeError:
-        return name.strip(), value.strip()
+        tree = {}
+    # More than one key: a line break in the text, which must not smuggle in another setting.
+    return name.strip(), tree["value"] if len(tree) == 1 else value.strip()
 
 
 def _read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -348,13 +350,16 @@ def _settled(config: Config) -> Config:
     return config
 
 
-def _check(config: Config) -> list[str]:
-    """Return what is wrong with values that have the right types."""
+def _check(config: Config, wrong: Set[str]) -> list[str]:
+    """Return what is wrong with values that have the right types; those of the settings in ``wrong`` have not."""
     near, urls, safety, limits = config.near, config.urls, config.safety, config.limits
     open_unit: Callable[[float], bool] = lambda value: 0.0 < value < 1.0  # noqa: E731
     rules: list[tuple[bool, str]] = [
         (config.threads >= 1, f"threads = {config.threads}: give at least 1"),
-        (config.memory_limit >= 256 * 1000**2, f"memory_limit = {config.memory_limit}: give at least 256MB"),
+        (
+            "memory_limit" in wrong or config.memory_limit >= 256 * 1000**2,
+            f"memory_limit = {config.memory_limit}: give at least 256MB",
+        ),
         (config.input.batch_rows >= 1, f"input.batch_rows = {config.input.batch_rows}: give at least 1"),
         _one_of("input.format", config.input.format, ("auto", "parquet", "jsonl", "csv", "warc", "arc")),
         (bool(config.input.status), "input.status = []: give at least one HTTP status"),
@@ -386,7 +391,7 @@ def _check(config: Config) -> list[str]:
     problems += [
         f"records.normalise.{column}: records.fields does not name {column}"
         for column in config.records.normalise
-        if column not in config.records.fields
+        if column not in config.records.fields and "records.fields" not in wrong
     ]
     return problems + [problem for entry in config.keep.policy for problem in _check_policy(entry)]
 

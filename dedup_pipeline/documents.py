@@ -6,7 +6,7 @@ not depend on which documents happen to share a batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_pipeline.arrow import string_buffers
+from dedup_pipeline.columns import holds_bytes, json_texts, plain_rows
 from dedup_pipeline.compiled import Float64, Int64, UInt32, UInt64
 from dedup_pipeline.config import Config
 from dedup_pipeline.errors import SchemaMismatch
@@ -135,7 +136,7 @@ def describe(batch: Batch, plan: Plan) -> Described:
         SchemaMismatch: a URL or text column of a typed source holds neither text nor a plain value.
         InputError: a keep policy met a value that it cannot order.
     """
-    batch, urls, canonical, has_url = _urls(batch, plan)
+    batch, urls, canonical, has_url = _urls(replace(batch, rows=plain_rows(batch.rows)), plan)
     rows, count = batch.rows, batch.rows.num_rows
     text = _text_of(rows, plan.text, batch.source)
     prints = _fingerprints(rows, plan)
@@ -234,13 +235,11 @@ def _text_of(rows: pa.RecordBatch, name: str, source: str) -> pa.Array:
     column = rows.column(index)
     if column.type == SEEN:
         return column.field("text")
-    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+    if pa.types.is_nested(column.type) or holds_bytes(column.type):
         raise SchemaMismatch(
             f"{source}: column {name!r} is {column.type}, but text is needed there. Name another column in [input]."
         )
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return column
-    return column.cast(pa.string())
+    return column if column.type == pa.string() else column.cast(pa.string())
 
 
 def _ids(batch: Batch, plan: Plan) -> pa.Array:
@@ -266,9 +265,9 @@ def _weights(rows: pa.RecordBatch) -> Int64:
     for column in rows.columns:
         texts = column.field("text") if column.type == SEEN else column
         if pa.types.is_nested(texts.type):
-            weights += np.array([len(repr(value)) for value in texts.to_pylist()], dtype=np.int64)
-        elif pa.types.is_primitive(texts.type):
-            weights += texts.type.bit_width // 8
-        else:
+            weights += np.array([len(text or "") for text in json_texts(texts)], dtype=np.int64)
+        elif texts.type in (pa.string(), pa.binary()):
             weights += np.diff(string_buffers(texts)[1])
+        elif texts.type != pa.null():
+            weights += texts.type.bit_width // 8
     return weights

@@ -16,7 +16,7 @@ payload digest where there is one, else it has no fingerprint and never falls in
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_pipeline.arrow import string_buffers
-from dedup_pipeline.columns import plain_type
+from dedup_pipeline.columns import compact_json, decoded, holds_bytes, json_texts, plain
 from dedup_pipeline.compiled import Bytes, Int64, UInt64, kernel
 from dedup_pipeline.hashing import xxh3_128
 from dedup_pipeline.schema import SEEN, Kind
@@ -34,16 +34,21 @@ from dedup_pipeline.schema import SEEN, Kind
 FINGERPRINT_SCHEME = "xxh3_128-framed/1"
 """Name of the framing above; it changes when any fingerprint does."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair: no character, and no UTF-8. Readers of JSON make it U+FFFD too."""
 _OTHER = 7
 """Kind of a typed value that JSON has not (dates, decimals): its text in Arrow's rendering."""
 _BINARY = 8
 _PAYLOAD = 9
 """Kind of a payload digest that stands in for empty fields."""
 
+_SPACE = r"[\s\x0b\x85\p{Z}]"
+"""White space as Unicode has it (property White_Space)."""
 _AGO = (
-    r"(?i)\b(?:(?:about |over |almost )?(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|few|a few) "
-    r"?(?:s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|months?|y|yrs?|years?) ago"
-    r"|just now|moments? ago|yesterday)\b"
+    rf"(?i)\b(?:(?:(?:about|over|almost){_SPACE}+)?"
+    rf"(?:\d+(?:[.,]\d+)*{_SPACE}*|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|few|a{_SPACE}+few){_SPACE}+)"
+    rf"(?:s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|months?|y|yrs?|years?){_SPACE}+ago"
+    rf"|just{_SPACE}+now|(?:a{_SPACE}+)?moments?{_SPACE}+ago|yesterday)\b"
 )
 """Relative times in English as pages print them; masked because they change with every visit."""
 
@@ -75,7 +80,7 @@ def normalise(texts: pa.Array, names: Iterable[str]) -> pa.Array:
     - ``whitespace``: runs of Unicode white space become one space, none at the ends.
 
     Args:
-        texts: Arrow strings; parts that are no UTF-8 become U+FFFD first.
+        texts: Arrow strings (not their large or view forms); parts that are no UTF-8 become U+FFFD first.
         names: which to apply.
     """
     chosen = frozenset(names)
@@ -89,7 +94,7 @@ def normalise(texts: pa.Array, names: Iterable[str]) -> pa.Array:
     if "relative_time" in chosen:
         texts = pc.replace_substring_regex(texts, pattern=_AGO, replacement="[time]")
     if "whitespace" in chosen:
-        texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, pattern=r"[\s\p{Z}\x85]+", replacement=" "))
+        texts = pc.utf8_trim(pc.replace_substring_regex(texts, pattern=f"{_SPACE}+", replacement=" "), characters=" ")
     return texts
 
 
@@ -98,9 +103,7 @@ def repaired(texts: pa.Array) -> pa.Array:
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
-        raw = texts.cast(pa.large_binary())
-        mended = [None if entry is None else entry.decode("utf-8", "replace") for entry in raw.to_pylist()]
-        return pa.array(mended, type=texts.type)
+        return pa.array(decoded(texts), type=texts.type)
     return texts
 
 
@@ -127,8 +130,8 @@ def fingerprints(
         framed.append(field)
     hashes, present = _hash(framed, rows), ~empty
     if payload_digests is not None and empty.any():
-        instead = empty & _valid(payload_digests)
-        digests = _texts(payload_digests, np.where(instead, _PAYLOAD, Kind.MISSING))
+        digests = _texts(payload_digests, np.full(rows, _PAYLOAD))
+        instead = empty & (np.diff(digests.offsets) > 0)
         hashes[instead] = _hash([digests], rows)[instead]
         present |= instead
     return Fingerprints(hashes, present)
@@ -176,12 +179,8 @@ def _seen(value: Any) -> tuple[int, str | None]:
     if isinstance(value, float):
         return Kind.FLOAT, repr(value)
     if isinstance(value, str):
-        return Kind.TEXT, value
-    return Kind.JSON, _json(value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return Kind.TEXT, _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+    return Kind.JSON, _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", compact_json(value))
 
 
 def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
@@ -193,6 +192,7 @@ def _frame_of(column: pa.Array | None, rows: int, names: Sequence[str]) -> _Fram
     """Return kinds and value bytes of one field."""
     if column is None:
         return _Framed(np.zeros(rows, np.uint8), np.zeros(0, np.uint8), np.zeros(rows + 1, np.int64))
+    column = plain(column)
     if column.type == SEEN:
         kinds = np.asarray(column.field("kind"))
         texts = column.field("text")
@@ -205,8 +205,7 @@ def _frame_of(column: pa.Array | None, rows: int, names: Sequence[str]) -> _Fram
 
 
 def _typed_frame(column: pa.Array, names: Sequence[str]) -> _Framed:
-    kind = plain_type(column.type)
-    valid = _valid(column)
+    kind, valid = column.type, _valid(column)
     if kind == pa.string():
         return _texts(normalise(column, names), np.where(valid, Kind.TEXT, Kind.NULL))
     if pa.types.is_boolean(kind):
@@ -215,11 +214,10 @@ def _typed_frame(column: pa.Array, names: Sequence[str]) -> _Framed:
         return _texts(column.cast(pa.string()), np.where(valid, Kind.INT, Kind.NULL))
     if pa.types.is_floating(kind):
         return _floats(column.cast(pa.float64()), valid)
-    if kind == pa.binary():
+    if holds_bytes(kind):
         return _texts(column, np.where(valid, _BINARY, Kind.NULL))
     if pa.types.is_nested(kind):
-        texts = pa.array([None if value is None else _json(value) for value in column.to_pylist()], pa.string())
-        return _texts(texts, np.where(valid, Kind.JSON, Kind.NULL))
+        return _texts(pa.array(json_texts(column), pa.string()), np.where(valid, Kind.JSON, Kind.NULL))
     return _texts(column.cast(pa.string()), np.where(valid, _OTHER, Kind.NULL))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,16 @@ def minhash_signatures(
     """Return MinHash signatures, uint32 of shape (texts, num_perm), in datasketch's ``affine32`` scheme.
 
     Args:
-        texts: strings or None; a list, an Arrow array or a pandas series.
+        texts: strings, UTF-8 bytes or None; a list, an Arrow array or a pandas series.
         num_perm: values in a signature.
         shingle: ``word`` or ``char``.
         n: words or characters in a shingle.
+
+    Raises:
+        ConfigError: a parameter is out of range.
+        TypeError: a text is no string.
     """
+    _check_permutations(num_perm)
     return signatures(*_sets(texts, shingle, n), num_perm)
 
 
@@ -75,6 +80,7 @@ def near_duplicates(
 
     Raises:
         ConfigError: a parameter is out of range.
+        TypeError: a text is no string.
 
     >>> near_duplicates(["the cat sat on the mat", "The cat sat on the mat!", "a dog"]).to_pylist()
     [{'a': 0, 'b': 1, 'similarity': 1.0}]
@@ -83,6 +89,7 @@ def near_duplicates(
         raise ConfigError(f"threshold = {threshold}: give a number above 0, at most 1")
     if not 0.0 < target_recall < 1.0:
         raise ConfigError(f"target_recall = {target_recall}: give a number between 0 and 1")
+    _check_permutations(num_perm)
     sets = _sets(texts, shingle, n)
     sizes = np.diff(sets.offsets)
     some = np.flatnonzero(sizes)
@@ -113,17 +120,29 @@ def _sets(texts: Any, shingle: str, n: int) -> ShingleSets:
     return shingle_sets(*string_buffers(_as_strings(texts)), shingle, n)
 
 
+def _check_permutations(num_perm: int) -> None:
+    if num_perm < 1:
+        raise ConfigError(f"num_perm = {num_perm}: give at least 1")
+
+
 def _as_strings(texts: Any) -> pa.Array:
-    """Return texts as one Arrow array of large strings (or binary for bytes)."""
+    """Return texts as one Arrow array of strings or binary."""
     if isinstance(texts, pa.ChunkedArray):
-        return texts.cast(pa.large_string()).combine_chunks()
+        # To bytes, not to strings: bytes need not be UTF-8.
+        return texts.cast(pa.large_binary()).combine_chunks()
     if isinstance(texts, pa.Array):
         return texts
     if hasattr(texts, "__arrow_array__") or hasattr(texts, "array"):
-        return _as_strings(pa.chunked_array([pa.array(texts, from_pandas=True)]))
-    values: Sequence[Any] = list(texts)
-    if any(isinstance(value, bytes) for value in values):
-        return pa.array(values, pa.large_binary())
-    return pa.array(
-        [None if value is None else value.encode("utf-8", "replace") for value in values], pa.large_binary()
-    )
+        try:
+            return _as_strings(pa.chunked_array([pa.array(texts, from_pandas=True)]))
+        except UnicodeEncodeError:  # a lone surrogate, which Arrow refuses; below it is replaced
+            texts = texts.astype(object).where(texts.notna(), None)
+    return pa.array([_as_bytes(text) for text in texts], pa.large_binary())
+
+
+def _as_bytes(text: Any) -> bytes | None:
+    if isinstance(text, str):
+        return text.encode("utf-8", "replace")
+    if text is None or isinstance(text, bytes):
+        return text
+    raise TypeError(f"a text is a {type(text).__name__}: give strings, bytes or None")

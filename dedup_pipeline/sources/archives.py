@@ -78,9 +78,7 @@ def read_archive(
             waiting += outcome.size
             if len(ahead) > _AHEAD_RECORDS or waiting > _AHEAD_BYTES:
                 _wait_for_half(ahead)
-        while ahead and (
-            outcome is None or ahead[0].ticket is None or ahead[0].ticket.ready or waiting > _AHEAD_BYTES
-        ):
+        while ahead and (outcome is None or ahead[0].ticket is None or ahead[0].ticket.ready or waiting > _AHEAD_BYTES):
             first = ahead.popleft()
             waiting -= first.size
             _settle(rows, first, options)
@@ -278,8 +276,8 @@ def _utf8(text: str | None) -> bytes | None:
     return None if text is None else text.encode("utf-8", "replace")
 
 
-_ISO = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?)?Z?")
-_DIGITS = re.compile(r"(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\d*")
+_ISO = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?)?Z?", re.ASCII)
+_DIGITS = re.compile(r"(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?\d*", re.ASCII)
 
 
 def parse_date(text: str | None) -> datetime | None:

@@ -122,12 +122,12 @@ class SeenRows(_Gathering):
         super()._clear()
         self._columns = {name: _Column() for name in self._fixed}
 
-    def add(self, position: int, row: dict[str, Value]) -> None:
-        """Adds a row, or notes it as bad where it would bring the source above `MAX_COLUMNS`."""
+    def add(self, position: int, row: dict[str, Value]) -> bool:
+        """Adds a row; False where it was noted as bad, for it would bring the source above `MAX_COLUMNS`."""
         if not row.keys() <= self._known:
             if len(self._known | row.keys()) > MAX_COLUMNS:
                 self.refuse(position, "too_many_columns", f"the source would have more than {MAX_COLUMNS} columns")
-                return
+                return False
             self._known.update(row)
         rows = len(self.positions)
         columns = self._columns
@@ -147,6 +147,7 @@ class SeenRows(_Gathering):
                 self.size += len(text)
         self.positions.append(position)
         self.size += _CELL * len(columns)
+        return True
 
     def _rows(self) -> pa.RecordBatch:
         rows = len(self.positions)

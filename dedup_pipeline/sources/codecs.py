@@ -70,17 +70,21 @@ class GzipDecoder:
 
     @property
     def eof(self) -> bool:
+        """See `Decoder`."""
         return self._inflate.eof
 
     @property
     def needs_input(self) -> bool:
+        """See `Decoder`."""
         return not self._inflate.unconsumed_tail
 
     @property
     def unused(self) -> bytes:
+        """See `Decoder`."""
         return self._inflate.unused_data
 
     def decode(self, piece: bytes) -> bytes:
+        """See `Decoder`."""
         try:
             return self._inflate.decompress(self._inflate.unconsumed_tail + piece, STEP)
         except zlib.error as error:
@@ -99,17 +103,21 @@ class ZstdDecoder:
 
     @property
     def eof(self) -> bool:
+        """See `Decoder`."""
         return bool(self._frame.eof)
 
     @property
     def needs_input(self) -> bool:
+        """See `Decoder`."""
         return self._at >= len(self._waiting)
 
     @property
     def unused(self) -> bytes:
+        """See `Decoder`."""
         return self._frame.unused_data + self._waiting[self._at :]
 
     def decode(self, piece: bytes) -> bytes:
+        """See `Decoder`."""
         if piece:
             self._waiting, self._at = self._waiting[self._at :] + piece, 0
         out: list[bytes] = []
@@ -135,17 +143,21 @@ class Bzip2Decoder:
 
     @property
     def eof(self) -> bool:
+        """See `Decoder`."""
         return self._stream.eof
 
     @property
     def needs_input(self) -> bool:
+        """See `Decoder`."""
         return self._stream.needs_input
 
     @property
     def unused(self) -> bytes:
+        """See `Decoder`."""
         return self._stream.unused_data
 
     def decode(self, piece: bytes) -> bytes:
+        """See `Decoder`."""
         try:
             return self._stream.decompress(piece, STEP)
         except (OSError, ValueError) as error:
@@ -160,17 +172,21 @@ class Lz4Decoder:
 
     @property
     def eof(self) -> bool:
+        """See `Decoder`."""
         return bool(self._frame.eof)
 
     @property
     def needs_input(self) -> bool:
+        """See `Decoder`."""
         return bool(self._frame.needs_input)
 
     @property
     def unused(self) -> bytes:
+        """See `Decoder`."""
         return self._frame.unused_data or b""
 
     def decode(self, piece: bytes) -> bytes:
+        """See `Decoder`."""
         try:
             return bytes(self._frame.decompress(piece, STEP))
         except (RuntimeError, EOFError, ValueError) as error:

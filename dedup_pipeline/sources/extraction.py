@@ -28,6 +28,8 @@ from dedup_pipeline.sources.extraction_worker import ANSWER, REQUEST
 _PIPE_BYTES = 1 << 20  # asked of the system for each pipe: whole payloads pass without waiting for room
 _AHEAD_BYTES = 256 << 10  # of payloads given to a worker beyond the one it works on
 _AHEAD_TICKETS = 8
+# glibc: keep the memory of one document for the next instead of returning it page by page (other systems ignore it)
+_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "33554432"}
 _READY = struct.Struct(">I")
 _MAX_START_FAILURES = 3
 
@@ -105,7 +107,7 @@ class _Worker:
         for pipe in (self.inlet, self.outlet):
             os.set_blocking(pipe, False)
             with contextlib.suppress(ImportError, AttributeError, OSError):  # Linux only, and bounded per user
-                import fcntl
+                import fcntl  # not on every system
 
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self.ready = False
@@ -335,7 +337,7 @@ class Extraction:
     def _hire(self) -> None:
         root = str(Path(__file__).resolve().parents[2])
         path = os.environ.get("PYTHONPATH")
-        environment = dict(os.environ, PYTHONPATH=root + os.pathsep + path if path else root)
+        environment = {**os.environ, **_ALLOCATOR, "PYTHONPATH": root + os.pathsep + path if path else root}
         worker = _Worker(self._command, environment)
         self._workers.append(worker)
         if self._selector is not None:

@@ -13,6 +13,7 @@ are imported, so that a worker stays small. All numbers are big-endian.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import sys
@@ -37,7 +38,7 @@ def main(time_limit: float, memory_bytes: int) -> None:
     try:
         extract_payload(b"<p>ready</p>", HTML, "")
         if memory_bytes:
-            import resource
+            import resource  # not on every system
 
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     except (ImportError, OSError, ValueError) as error:
@@ -102,8 +103,6 @@ def _charset(payload: bytes, kind: int, declared: str) -> str:
 
 def _meta_charset(payload: bytes) -> str | None:
     """The charset that a ``meta`` element in the first 1024 bytes names (HTML standard, prescan)."""
-    import re
-
     from resiliparse.parse.encoding import map_encoding_to_html5
 
     for element in re.findall(rb"<meta\s[^>]{1,500}", payload[:1024], re.IGNORECASE):

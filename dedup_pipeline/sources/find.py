@@ -34,8 +34,8 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
     """The files that ``inputs`` stand for, sorted by the UTF-8 bytes of their names.
 
     An input is a file, a folder or a glob; an existing path is never taken for a glob, and each match
-    of a glob counts as if it had been typed (``**`` crosses folders). A file is called by its last name, a file of a
-    folder by the folder's last name and its path inside, joined by ``/``. Folders are searched to the
+    of a glob counts as if it had been typed (``**`` crosses folders). A file is called by its last name,
+    a file of a folder by the folder's last name and its path inside, joined by ``/``. Folders are searched to the
     bottom; inside them, symbolic links are not followed, names that begin with ``.`` or ``_`` are passed
     over (checkpoints, markers such as ``_SUCCESS``), and so is what is no regular file. Bytes of a file name that
     are no UTF-8 appear as ``%XX`` in `Source.name`.
@@ -53,8 +53,8 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
                 other = found.get(source.name)
                 if other is not None:
                     raise ConfigError(
-                        f"two sources are called {source.name!r}: {printable(other.path)} and {printable(source.path)}. "
-                        "Name each file once, or put files of one name into folders of different names."
+                        f"two sources are called {source.name!r}: {printable(other.path)} and "
+                        f"{printable(source.path)}. Name each file once, or put them into folders of different names."
                     )
                 found[source.name] = source
         if not count:
@@ -81,9 +81,9 @@ def digest_source(source: Source) -> str:
 
 
 def printable(path: str) -> str:
-    """``path`` as valid text: bytes that are no UTF-8 appear as ``%XX``, other surrogates as U+FFFD.
+    r"""``path`` as valid text: bytes that are no UTF-8 appear as ``%XX``, other surrogates as U+FFFD.
 
-    >>> printable("caf\\udce9.jsonl")
+    >>> printable("caf\udce9.jsonl")
     'caf%E9.jsonl'
     """
     return "".join(_printable_character(character) for character in path)

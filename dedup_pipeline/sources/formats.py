@@ -34,6 +34,7 @@ _SIGNATURES = (
 _CDX = re.compile(rb" ?CDX [ANa-zA-Z ]+\r?\n")
 _CDXJ = re.compile(rb"!\w+ [{\[]|\S+\)\S* \d{8,17}[ \t]")
 _NAME = re.compile(r"[^\W\d][\w .:/()#-]{0,99}")
+_JSON_STARTS = {b"{": "jsonl", b"[": "json"}
 _TABLE_ENDINGS = (".csv", ".tsv", ".tab")
 _PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".lz4")
 
@@ -62,10 +63,12 @@ def recognise(head: bytes, name: str) -> str | None:
     line = Arc.start.match(text)
     if text.startswith(b"filedesc:") or (line and Arc().accept(line[0])):
         return "arc"
-    if text.startswith(b"{"):
-        return "jsonl"
-    if text.startswith(b"["):
-        return "json"
+    if text[:1] in _JSON_STARTS:
+        return _JSON_STARTS[text[:1]]
+    return _text_format(head, text, name)
+
+
+def _text_format(head: bytes, text: bytes, name: str) -> str:
     if _CDX.match(head) or _CDXJ.match(text):
         raise _unknown("an index of a web archive (CDX, CDXJ)")
     if text.startswith(b"<"):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dedup_pipeline.sources.http import Headers, HttpFault, parse_response
@@ -22,19 +22,24 @@ from dedup_pipeline.sources.streams import ByteStream, StreamFault
 from dedup_pipeline.sources.window import LOOK, Window
 
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
-_WARC_START = re.compile(rb"^WARC/\d{1,2}\.\d{1,3}[ \t]{0,8}\r?\n(?=[A-Za-z][A-Za-z0-9_-]{0,99}[ \t]{0,8}:)", re.MULTILINE | re.IGNORECASE)
+_WARC_START = re.compile(
+    rb"^WARC/\d{1,2}\.\d{1,3}[ \t]{0,8}\r?\n(?=[A-Za-z][A-Za-z0-9_-]{0,99}[ \t]{0,8}:)", re.MULTILINE | re.IGNORECASE
+)
 _ARC_START = re.compile(rb"^[A-Za-z][A-Za-z0-9+.-]{0,30}:[^\r\n]{1,20000}\r?\n", re.MULTILINE)
-_WARC_CUT = re.compile(rb"W(?:A(?:R(?:C(?:/[\d.]{0,6}[ \t]{0,8}\r?\n?[A-Za-z0-9_-]{0,99}[ \t]{0,8})?)?)?)?", re.IGNORECASE)
+_WARC_CUT = re.compile(
+    rb"W(?:A(?:R(?:C(?:/[\d.]{0,6}[ \t]{0,8}\r?\n?[A-Za-z0-9_-]{0,99}[ \t]{0,8})?)?)?)?", re.IGNORECASE
+)
 _ARC_CUT = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,30}(?::|$)")
 _ARC_DATE = re.compile(rb"(?:19|20)\d{8,18}")
-_DIGITS = re.compile(r"\d{1,18}")
+_DIGITS = re.compile(r"\d{1,18}", re.ASCII)
 
 
-_PAIRS = [bytes((a, b)) for a in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" for b in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"]
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_PAIRS = [bytes((first, second)) for first in _ALPHABET for second in _ALPHABET]
 
 
 def base32(digest: bytes) -> bytes:
-    """Base32 (RFC 4648) of 20 bytes; the standard library's takes longer than the digest itself.
+    r"""Base32 (RFC 4648) of 20 bytes; the standard library's takes longer than the digest itself.
 
     >>> base32(bytes(19) + b"\x1f")
     b'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA7'
@@ -48,7 +53,8 @@ class Head:
     """What the header of a record says.
 
     Attributes:
-        kind: WARC-Type in lower case, empty where there is none; of ARC records ``response``, or ``arc_header`` for the first of a file.
+        kind: WARC-Type in lower case, empty where there is none; of ARC records ``response``, or
+            ``arc_header`` for the first of a file.
         length: bytes of the block, None where that is not said or is no number.
         url, date, record_id, content_type, block_digest: as written, None where absent.
         concurrent_to: ids of records of the same exchange.
@@ -113,12 +119,15 @@ class Warc:
     start = _WARC_START
 
     def accept(self, line: bytes) -> bool:
-        return True
+        """See `Dialect`: the pattern says all."""
+        return line[:1] in b"Ww"
 
     def may_grow(self, block: bytes) -> bool:
+        """See `Dialect`."""
         return len(block) < 128 and _WARC_CUT.fullmatch(block) is not None
 
     def head(self, block: bytes) -> tuple[Head | None, int]:
+        """See `Dialect`."""
         end = _HEAD_END.search(block)
         if end is None:
             return None, 0
@@ -153,12 +162,15 @@ class Arc:
     start = _ARC_START
 
     def accept(self, line: bytes) -> bool:
+        """See `Dialect`."""
         return line.startswith(b"filedesc:") or _arc_fields(line) is not None
 
     def may_grow(self, block: bytes) -> bool:
+        """See `Dialect`."""
         return b"\n" not in block and _ARC_CUT.match(block) is not None
 
     def head(self, block: bytes) -> tuple[Head | None, int]:
+        """See `Dialect`."""
         end = block.find(b"\n") + 1
         if not end:
             return None, 0
@@ -210,13 +222,19 @@ def _next_frame(window: Window, dialect: Dialect, limit: int) -> Frame:
     offset = window.offset
     head, size = _read_head(window, dialect)
     if head is None:
-        return _lost(window, dialect, offset, None, "bad_header", f"no {dialect.name} header can be read at byte {offset}")
+        return _lost(
+            window,
+            dialect,
+            Frame(offset, None, None),
+            "bad_header",
+            f"no {dialect.name} header can be read at byte {offset}",
+        )
     if head.length is None:
         window.advance(size)
         return _unmeasured(window, dialect, offset, head)
     if head.length > limit:
         window.advance(size)
-        return _oversized(window, dialect, offset, head, limit)
+        return _oversized(window, dialect, offset, head)
     there = window.need(size + head.length) - size
     if there >= head.length:
         block = bytes(memoryview(window.buffer)[window.at + size : window.at + size + head.length])
@@ -224,7 +242,8 @@ def _next_frame(window: Window, dialect: Dialect, limit: int) -> Frame:
             window.advance(size + head.length)
             return Frame(offset, head, block)
         detail = f"other bytes follow the {head.length} that the record at byte {offset} announces"
-        return _lost(window, dialect, offset, head, "wrong_length", detail, size)
+        window.advance(size - 1)
+        return _lost(window, dialect, Frame(offset, head, None), "wrong_length", detail)
     if window.fault:
         raise _cut(window.fault, offset)
     detail = f"the record at byte {offset} announces {head.length} bytes, {there} are there"
@@ -264,8 +283,13 @@ def _ends_in_head(window: Window, dialect: Dialect) -> StreamFault:
 
 
 def _followed(window: Window, dialect: Dialect, size: int) -> bool:
-    """Whether ``size`` bytes from here come line ends and then a record or the end (padded with zeros, it may be)."""
+    """Whether ``size`` bytes from here come line ends and then a record, or the end, padded or not."""
     ahead = size
+    if window.need(ahead + 256) >= ahead + 256:  # the usual case, without copying
+        bare = bytes(window.buffer[window.at + ahead : window.at + ahead + 256]).lstrip(b"\r\n")
+        match = dialect.start.match(bare)
+        if match is not None and dialect.accept(match[0]):
+            return True
     while window.need(ahead + LOOK) > ahead:
         rest = bytes(memoryview(window.buffer)[window.at + ahead : window.at + ahead + LOOK])
         bare = rest.lstrip(b"\r\n")
@@ -284,7 +308,9 @@ def _proven(head: Head, block: bytes) -> bool:
     """Whether the block is as long as it was, by its own digest or its HTTP length."""
     digest = (head.block_digest or "").strip()
     if digest.lower().startswith("sha1:"):
-        return digest[5:].upper() .encode("ascii", "replace") == base32(hashlib.sha1(block, usedforsecurity=False).digest())
+        return digest[5:].upper().encode("ascii", "replace") == base32(
+            hashlib.sha1(block, usedforsecurity=False).digest()
+        )
     if head.kind != "response":
         return False
     try:
@@ -294,14 +320,11 @@ def _proven(head: Head, block: bytes) -> bool:
     return response is not None and response.length == len(response.body)
 
 
-def _lost(
-    window: Window, dialect: Dialect, offset: int, head: Head | None, reason: str, detail: str, size: int = 1
-) -> Frame:
-    """A frame for what cannot be used, the window moved to the next record."""
-    window.advance(size - 1)
+def _lost(window: Window, dialect: Dialect, frame: Frame, reason: str, detail: str) -> Frame:
+    """``frame`` with a fault, the window moved to the next record behind it."""
     if window.find(dialect.start, dialect.accept):
-        return Frame(offset, head, None, (reason, detail))
-    raise _cut(window.fault, offset) if window.fault else StreamFault(reason, f"{detail}, and no record follows")
+        return replace(frame, fault=(reason, detail))
+    raise _cut(window.fault, frame.offset) if window.fault else StreamFault(reason, f"{detail}, and no record follows")
 
 
 def _unmeasured(window: Window, dialect: Dialect, offset: int, head: Head) -> Frame:
@@ -314,10 +337,10 @@ def _unmeasured(window: Window, dialect: Dialect, offset: int, head: Head) -> Fr
         return Frame(offset, head, b"")
     if not window.need(1) or window.find_within(dialect.start, dialect.accept, 0, 0):
         return Frame(offset, head, None, ("bad_header", detail))
-    return _lost(window, dialect, offset, head, "bad_header", detail)
+    return _lost(window, dialect, Frame(offset, head, None), "bad_header", detail)
 
 
-def _oversized(window: Window, dialect: Dialect, offset: int, head: Head, limit: int) -> Frame:
+def _oversized(window: Window, dialect: Dialect, offset: int, head: Head) -> Frame:
     length = head.length or 0
     there = window.skip(length)
     if there < length:
@@ -326,5 +349,5 @@ def _oversized(window: Window, dialect: Dialect, offset: int, head: Head, limit:
         raise StreamFault("truncated", f"the record at byte {offset} announces {length} bytes, {there} are there")
     if not _followed(window, dialect, 0):
         detail = f"other bytes follow the {length} that the record at byte {offset} announces"
-        return _lost(window, dialect, offset, head, "wrong_length", detail)
+        return _lost(window, dialect, Frame(offset, head, None), "wrong_length", detail)
     return Frame(offset, head, None)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from fastwarc.warc import HeaderMap
 
+from dedup_pipeline.sources.codecs import MAGICS, ZSTD, CodecFault, ZstdDecoder
+
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t\r\n]|$)")
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
@@ -151,7 +153,7 @@ def decode_body(response: Response, limit: int, partial: bool) -> bytes:
 _NO_CODINGS = {"none", "utf-8", "8bit", "7bit", "binary", "text/html", "iso-8859-1", "windows-1252"}
 
 
-def _dechunk(body: bytes, limit: int, partial: bool) -> bytes:
+def _dechunk(body: bytes, limit: int, partial: bool) -> bytes:  # noqa: ARG001 - never longer than what was sent
     parts: list[bytes] = []
     at = 0
     while True:
@@ -217,7 +219,7 @@ def _deflate(body: bytes, limit: int, partial: bool) -> bytes:
 
 
 def _unbrotli(body: bytes, limit: int, partial: bool) -> bytes:
-    import brotli
+    import brotli  # few archives need it
 
     stream = brotli.Decompressor()
     out: list[bytes] = []
@@ -244,8 +246,6 @@ def _unbrotli(body: bytes, limit: int, partial: bool) -> bytes:
 
 
 def _unzstd(body: bytes, limit: int, partial: bool) -> bytes:
-    from dedup_pipeline.sources.codecs import MAGICS, ZSTD, CodecFault, ZstdDecoder
-
     if not body.startswith(MAGICS[ZSTD]):
         return body
     stream = ZstdDecoder()

@@ -23,7 +23,8 @@ def read_json(source: Source, stream: ByteStream, options: ReadOptions) -> Itera
     """The elements of the array, a position per element.
 
     Raises:
-        SourceBroken: the stream's fault; ``truncated`` where the array does not end; ``corrupt`` where other bytes follow it.
+        SourceBroken: the stream's fault; ``truncated`` where the array does not end; ``corrupt`` where
+            other bytes follow it.
     """
     rows = SeenRows(source.name, options)
     position = 0
@@ -37,8 +38,7 @@ def read_json(source: Source, stream: ByteStream, options: ReadOptions) -> Itera
                 except NotUsable as fault:
                     rows.refuse(position, fault.reason, fault.detail)
                 else:
-                    rows.add(position, row)
-                    rows.repaired += repaired
+                    rows.repaired += rows.add(position, row) and repaired
             position += 1
             if rows.full:
                 yield rows.take(stream.consumed)
@@ -78,41 +78,53 @@ def _elements(window: Window, limit: int) -> Iterator[bytes | None]:
 def _element(window: Window, limit: int) -> tuple[bytes | None, bool]:
     """An element up to the comma or bracket behind it, and whether it was the last."""
     parts = bytearray()
-    large = in_string = False
-    depth = 0
+    scan = _Scan()
+    large = False
     while True:
         if not window.need(1):
             raise window.fault or StreamFault("truncated", f"the array does not end before byte {window.offset}")
-        end = len(window.buffer)
-        at = window.at
-        done = -1
-        while at < end and done < 0:
-            token = (_IN_STRING if in_string else _TOKEN).search(window.buffer, at)
-            if token is None:
-                at = end
-                break
-            byte = token[0]
-            at = token.end()
-            if byte == b'"':
-                in_string = not in_string
-            elif byte == b"\\":
-                if at == end and not window.need(end - window.at + 1) > end - window.at:
-                    break
-                end = len(window.buffer)
-                at += 1
-            elif byte in _OPENING:
-                depth += 1
-            elif depth and byte in _CLOSING:
-                depth -= 1
-            elif not depth and byte != b"}":
-                done = at
-        stop = done - 1 if done >= 0 else at
+        stop = scan.run(window.buffer, window.at)
         large = large or len(parts) + stop - window.at > limit
         if large:
             parts.clear()
         else:
             parts += window.buffer[window.at : stop]
-        last = done >= 0 and window.buffer[done - 1] != 0x2C
-        window.advance((done if done >= 0 else at) - window.at)
-        if done >= 0:
+        last = scan.done and window.buffer[stop] != 0x2C
+        window.advance(stop + scan.done - window.at)
+        if scan.done:
             return (None if large else bytes(parts)), last
+
+
+class _Scan:
+    """Where in an element a scan is: inside a string or not, behind a backslash or not, how deep."""
+
+    __slots__ = ("depth", "done", "escaped", "in_string")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.in_string = self.escaped = self.done = False
+
+    def run(self, buffer: bytearray, at: int) -> int:
+        """Scans from ``at``: to the comma or bracket behind the element, ``done`` then, or to the end held."""
+        while at < len(buffer):
+            if self.escaped:
+                self.escaped = False
+                at += 1
+                continue
+            token = (_IN_STRING if self.in_string else _TOKEN).search(buffer, at)
+            if token is None:
+                return len(buffer)
+            at = token.end()
+            byte = token[0]
+            if byte == b'"':
+                self.in_string = not self.in_string
+            elif byte == b"\\":
+                self.escaped = True
+            elif byte in _OPENING:
+                self.depth += 1
+            elif self.depth and byte in _CLOSING:
+                self.depth -= 1
+            elif not self.depth and byte != b"}":
+                self.done = True
+                return token.start()
+        return at

@@ -47,25 +47,15 @@ def read_jsonl(source: Source, stream: ByteStream, options: ReadOptions) -> Iter
     rows = SeenRows(source.name, options)
     position = -1
     try:
-        for line in read_lines(stream, options.record_bytes):
+        for line, ended, _, size in read_lines(stream, options.record_bytes):
             position += 1
-            text = line.text
-            if text is not None and position == 0:
-                text = text.removeprefix(BOM)
+            text = line.removeprefix(BOM) if line is not None and position == 0 else line
             if text is None:
-                rows.refuse(position, "too_large", f"a line of {line.size} bytes, more than {options.record_bytes}")
+                rows.refuse(position, "too_large", f"a line of {size} bytes, more than {options.record_bytes}")
             elif not text or not text.strip(_BLANK):
                 rows.skipped["blank_line"] += 1
             else:
-                try:
-                    row, repaired = parse_object(text)
-                except NotUsable as fault:
-                    if not line.ended and fault.reason == "not_json" and text.lstrip(_BLANK).startswith(b"{"):
-                        raise StreamFault("truncated", "the last line ends inside a JSON object") from fault
-                    rows.refuse(position, fault.reason, fault.detail)
-                else:
-                    rows.add(position, row)
-                    rows.repaired += repaired
+                _add(rows, position, text, ended)
             if rows.full:
                 yield rows.take(stream.consumed)
         position += 1
@@ -79,6 +69,17 @@ def read_jsonl(source: Source, stream: ByteStream, options: ReadOptions) -> Iter
         raise SourceBroken(source.name, at, fault.reason, fault.detail) from fault
     if rows:
         yield rows.take(stream.consumed)
+
+
+def _add(rows: SeenRows, position: int, text: bytes, ended: bool) -> None:
+    try:
+        row, repaired = parse_object(text)
+    except NotUsable as fault:
+        if not ended and fault.reason == "not_json" and text.lstrip(_BLANK).startswith(b"{"):
+            raise StreamFault("truncated", "the last line ends inside a JSON object") from fault
+        rows.refuse(position, fault.reason, fault.detail)
+    else:
+        rows.repaired += rows.add(position, row) and repaired
 
 
 def parse_object(line: bytes) -> tuple[dict[str, Value], bool]:
@@ -105,7 +106,8 @@ def seen_object(value: object, raw: bool) -> tuple[dict[str, Value], bool]:
         raise NotUsable("not_object", f"a JSON {_NAMES.get(type(value), 'value')}, not an object")
     texts = _Texts(raw)
     row: dict[str, Value] = {}
-    for key, member in value.items():
+    for name, member in value.items():
+        key = name
         if not key.isascii() and _SURROGATE.search(key):
             key = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", key)
             texts.repaired = True

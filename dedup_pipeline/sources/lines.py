@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dedup_pipeline.sources.streams import ByteStream
 
-
-class Line(NamedTuple):
-    """A line without its line feed.
-
-    Attributes:
-        text: its bytes, or None when it is longer than the limit.
-        ended: whether a line feed followed (only the last line of a file may lack one).
-        quotes: number of ``"`` in it, counted only where ``text`` is None.
-        size: bytes, the line feed not counted.
-    """
-
-    text: bytes | None
-    ended: bool
-    quotes: int
-    size: int
+Line = tuple[bytes | None, bool, int, int]
+"""A line without its line feed: its bytes, or None when it is longer than the limit; whether a line feed followed
+(only the last line of a file may lack one); the number of ``"`` in it, counted only where the bytes are None; its size.
+"""
 
 
 def read_lines(stream: ByteStream, limit: int) -> Iterator[Line]:
@@ -38,16 +26,16 @@ def read_lines(stream: ByteStream, limit: int) -> Iterator[Line]:
         for piece in pieces:
             if size:
                 if size + len(piece) > limit:
-                    yield Line(None, True, quotes + _quotes(held, piece), size + len(piece))
+                    yield (None, True, quotes + _quotes(held, piece), size + len(piece))
                 else:
                     held.append(piece)
                     text = b"".join(held)
-                    yield Line(text, True, 0, len(text))
+                    yield (text, True, 0, len(text))
                 held, size, quotes = [], 0, 0
             elif len(piece) > limit:
-                yield Line(None, True, piece.count(b'"'), len(piece))
+                yield (None, True, piece.count(b'"'), len(piece))
             else:
-                yield Line(piece, True, 0, len(piece))
+                yield (piece, True, 0, len(piece))
         if last:
             size += len(last)
             held.append(last)
@@ -55,9 +43,9 @@ def read_lines(stream: ByteStream, limit: int) -> Iterator[Line]:
                 quotes += _quotes(held, b"")
                 held = []
     if size > limit:
-        yield Line(None, False, quotes + _quotes(held, b""), size)
+        yield (None, False, quotes + _quotes(held, b""), size)
     elif size:
-        yield Line(b"".join(held), False, 0, size)
+        yield (b"".join(held), False, 0, size)
 
 
 def _quotes(held: list[bytes], piece: bytes) -> int:

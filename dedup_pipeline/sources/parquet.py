@@ -114,9 +114,8 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
 
 def _plain(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
-    for array, field in zip(rows.columns, schema, strict=True):
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
+    for column, field in zip(rows.columns, schema, strict=True):
+        array = column.storage if isinstance(column, pa.ExtensionArray) else column
         if pa.types.is_dictionary(array.type):
             array.validate(full=True)  # an index out of range would read elsewhere
             array = array.dictionary_decode()

@@ -16,7 +16,7 @@ from dedup_pipeline.schema import Batch, Kind
 from dedup_pipeline.sources.batches import MAX_COLUMNS, SeenRows
 from dedup_pipeline.sources.find import Source
 from dedup_pipeline.sources.jsonl import BOM
-from dedup_pipeline.sources.lines import Line, read_lines
+from dedup_pipeline.sources.lines import read_lines
 from dedup_pipeline.sources.options import ReadOptions
 from dedup_pipeline.sources.streams import ByteStream, StreamFault
 
@@ -123,9 +123,9 @@ class _Lines:
     def __init__(self, stream: ByteStream, limit: int) -> None:
         self._lines = read_lines(stream, limit)
         self._limit = limit
-        self._asked = 0
+        self._taken: list[bytes] = []  # lines of the record so far
         self._size = 0
-        self._quotes = 0
+        self._open = 0  # quotes met in a record that is too large
         self.ended = True
         self.open_quote = False
         self.last_is_short = False
@@ -134,13 +134,14 @@ class _Lines:
         """Column names and delimiter, None where there is no line at all."""
         self.begin()
         first = next(self._lines, None)
-        while first is not None and first.text is not None and not first.text.removeprefix(BOM).strip():
+        while first is not None and first[0] is not None and not first[0].removeprefix(BOM).strip():
             first = next(self._lines, None)
         if first is None:
             return None
-        if first.text is None:
-            raise StreamFault("bad_header", f"a header line of {first.size} bytes")
-        line = first.text.removeprefix(BOM).decode("utf-8", "replace")
+        text, _, _, size = first
+        if text is None:
+            raise StreamFault("bad_header", f"a header line of {size} bytes")
+        line = text.removeprefix(BOM).decode("utf-8", "replace")
         delimiter = sniff_delimiter(line)
         try:
             columns = next(csv.reader([line], delimiter=delimiter, strict=True))
@@ -156,7 +157,8 @@ class _Lines:
 
     def begin(self) -> None:
         """A new record begins."""
-        self._asked = self._size = self._quotes = 0
+        self._taken.clear()
+        self._size = 0
 
     def __iter__(self) -> _Lines:
         return self
@@ -164,24 +166,22 @@ class _Lines:
     def __next__(self) -> str:
         line = next(self._lines, None)
         if line is None:
-            self.open_quote = self._asked > 0
+            self.open_quote = bool(self._taken)
             raise StopIteration
-        self._note(line)
-        if line.text is None or self._size > self._limit:
+        text, self.ended, quotes, size = line
+        self._size += size
+        if text is None or self._size > self._limit:
+            self._open = (quotes if text is None else text.count(b'"')) + sum(one.count(b'"') for one in self._taken)
             raise _TooLarge
-        return line.text.decode("utf-8", "surrogateescape") + ("\n" if line.ended else "")
+        self._taken.append(text)
+        return text.decode("utf-8", "surrogateescape") + "\n" if self.ended else text.decode("utf-8", "surrogateescape")
 
     def skip_record(self) -> None:
         """Passes over the rest of a record that was too large: up to the line that closes its quotes."""
-        while self._quotes % 2:
+        while self._open % 2:
             line = next(self._lines, None)
             if line is None:
                 self.last_is_short = True
                 raise StreamFault("truncated", "a quote is still open at the end of the file")
-            self._note(line)
-
-    def _note(self, line: Line) -> None:
-        self._asked += 1
-        self._size += line.size
-        self._quotes += line.quotes if line.text is None else line.text.count(b'"')
-        self.ended = line.ended
+            text, self.ended, quotes, _ = line
+            self._open += quotes if text is None else text.count(b'"')

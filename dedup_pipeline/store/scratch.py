@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,6 +42,7 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._open = ExitStack()
         with writing(folder):
             folder.mkdir(mode=0o700, parents=True)
 
@@ -51,19 +52,27 @@ class Scratch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Files that a failure left open: what is still in their buffers goes nowhere anyway.
+        self._open.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def column(self, name: str, dtype: npt.DTypeLike, width: int = 1) -> GrowingColumn:
         """Return a column to append to; ``width`` values a row."""
-        return GrowingColumn(self.folder / name, np.dtype(dtype), width)
+        made = GrowingColumn(self.folder / name, np.dtype(dtype), width)
+        self._open.callback(made.abandon)
+        return made
 
     def strings(self, name: str) -> GrowingStrings:
         """Return a column of strings to append to."""
-        return GrowingStrings(self.folder / name)
+        made = GrowingStrings(self.folder / name)
+        self._open.callback(made.abandon)
+        return made
 
     def batches(self, name: str) -> GrowingBatches:
         """Return a store of record batches to append to."""
-        return GrowingBatches(self.folder / name)
+        made = GrowingBatches(self.folder / name)
+        self._open.callback(made.abandon)
+        return made
 
     def array(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int], fill: Any = None) -> npt.NDArray[Any]:
         """Return a mapped array of a fixed shape, all zero or all ``fill``.
@@ -108,6 +117,11 @@ class GrowingColumn:
             flat = np.memmap(self._path, dtype=self._dtype, mode="r").view(np.ndarray)
         return flat if self._width == 1 else flat.reshape(-1, self._width)
 
+    def abandon(self) -> None:
+        """Close the file, written or not."""
+        with suppress(OSError):
+            self._file.close()
+
 
 class GrowingStrings:
     """Strings appended to a file: bytes, end offsets and validity."""
@@ -139,6 +153,11 @@ class GrowingStrings:
         bits = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
         return pa.Array.from_buffers(pa.large_string(), len(valid), [bits, pa.py_buffer(ends), pa.py_buffer(content)])
 
+    def abandon(self) -> None:
+        """Close the files, written or not."""
+        for column in (self._bytes, self._ends, self._valid):
+            column.abandon()
+
 
 class GrowingBatches:
     """Record batches appended to one file, each readable on its own without a copy."""
@@ -167,6 +186,11 @@ class GrowingBatches:
         with writing(self._path):
             self._file.close()
         self._mapped = pa.memory_map(str(self._path)).read_buffer() if self._end else None
+
+    def abandon(self) -> None:
+        """Close the file, written or not; what is mapped stays readable."""
+        with suppress(OSError):
+            self._file.close()
 
     def __len__(self) -> int:
         return len(self._places)

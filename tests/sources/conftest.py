@@ -77,7 +77,7 @@ def read_whole(source: Source, options: ReadOptions, pool: Extraction | None = N
             out.repaired += batch.repaired
     except SourceBroken as broken:
         out.broken = broken
-        assert broken.source == source.name
+    assert out.broken is None or out.broken.source == source.name
     assert not set(out.rows) & set(out.reasons)
     return out
 

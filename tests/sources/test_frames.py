@@ -18,7 +18,9 @@ BLOCKS = [b"software: x\r\n", http(), http(b"second\r\n\r\nbody"), b"", http(b"l
 RECORDS = [warc(block, "warcinfo" if n == 0 else "response", n) for n, block in enumerate(BLOCKS)]
 
 
-def frames(path: Path, content: bytes, dialect: Dialect | None = None, limit: int = 10_000_000) -> tuple[list[Frame], str | None]:
+def frames(
+    path: Path, content: bytes, dialect: Dialect | None = None, limit: int = 10_000_000
+) -> tuple[list[Frame], str | None]:
     path.write_bytes(content)
     out: list[Frame] = []
     with ByteStream(str(path), 2000) as stream:
@@ -47,7 +49,11 @@ def test_whole(path: Path) -> None:
     starts = [sum(map(len, RECORDS[:n])) for n in range(len(RECORDS))]
     assert [frame.offset for frame in out] == starts
     assert out[1].head is not None
-    assert (out[1].head.kind, out[1].head.url, out[1].head.length) == ("response", "http://example.org/1", len(BLOCKS[1]))
+    assert (out[1].head.kind, out[1].head.url, out[1].head.length) == (
+        "response",
+        "http://example.org/1",
+        len(BLOCKS[1]),
+    )
 
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
@@ -132,7 +138,10 @@ def test_blocks_above_the_limit_are_not_held(path: Path) -> None:
 
 
 def test_a_header_without_end(path: Path) -> None:
-    assert short(frames(path, b"WARC/1.0\r\nA: b\r\n" + b"x: y\r\n" * 40_000 + RECORDS[0])) == (["bad_header", BLOCKS[0]], None)
+    assert short(frames(path, b"WARC/1.0\r\nA: b\r\n" + b"x: y\r\n" * 40_000 + RECORDS[0])) == (
+        ["bad_header", BLOCKS[0]],
+        None,
+    )
 
 
 def test_long_junk_between_records(path: Path) -> None:
@@ -147,7 +156,10 @@ def test_long_junk_between_records(path: Path) -> None:
 
 def test_arc_versions_and_urls_with_spaces(path: Path) -> None:
     second = b"http://example.org/a b 127.0.0.1 20240506070809 text/html 200 - - 1234 f.arc 3\nabc\n"
-    for version, records in ((1, [arc(http()), arc(b"x", "dns:example.org"), arc(b"y", "http://e.org/a b c")]), (2, [second])):
+    for version, records in (
+        (1, [arc(http()), arc(b"x", "dns:example.org"), arc(b"y", "http://e.org/a b c")]),
+        (2, [second]),
+    ):
         out, fault = frames(path, arc_header(version) + b"".join(records), Arc())
         assert fault is None
         assert [frame.fault for frame in out] == [None] * (1 + len(records))
@@ -168,7 +180,12 @@ def test_arc_lengths(path: Path) -> None:
     for cut in range(len(start) + 1, len(content)):
         blocks, fault = short(frames(path, content[:cut], Arc()))
         assert blocks[1:] == [http(b"good")] * (len(blocks) - 1)
-        assert fault == "truncated" or content[cut:] in (b"", b"\n") or content[:cut].endswith(b"good\n") or cut == len(start) + len(good) - 1
+        assert (
+            fault == "truncated"
+            or content[cut:] in (b"", b"\n")
+            or content[:cut].endswith(b"good\n")
+            or cut == len(start) + len(good) - 1
+        )
 
 
 def test_base32_is_that_of_the_standard_library() -> None:
@@ -183,7 +200,9 @@ def test_base32_is_that_of_the_standard_library() -> None:
     edits=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4), st.integers(0, 30)), max_size=3),
     dialect=st.sampled_from([Warc(), Arc()]),
 )
-def test_any_damage_is_frames_or_a_fault(path: Path, order: list[bytes], edits: list[tuple[float, bytes, int]], dialect: Dialect) -> None:
+def test_any_damage_is_frames_or_a_fault(
+    path: Path, order: list[bytes], edits: list[tuple[float, bytes, int]], dialect: Dialect
+) -> None:
     content = b"".join(order)
     for where, new, gone in edits:
         at = int(where * len(content))

@@ -40,8 +40,15 @@ def seen(value: Any) -> tuple[Kind, bytes | None]:
 
 
 @SHARED
-@given(rows=ROWS, escaped=st.booleans(), batch_rows=st.sampled_from([1, 2, 1000]), batch_bytes=st.sampled_from([1, 1 << 20]))
-def test_what_was_written_is_seen(read: Read, rows: list[dict[str, Any]], escaped: bool, batch_rows: int, batch_bytes: int) -> None:
+@given(
+    rows=ROWS,
+    escaped=st.booleans(),
+    batch_rows=st.sampled_from([1, 2, 1000]),
+    batch_bytes=st.sampled_from([1, 1 << 20]),
+)
+def test_what_was_written_is_seen(
+    read: Read, rows: list[dict[str, Any]], escaped: bool, batch_rows: int, batch_bytes: int
+) -> None:
     content = b"".join(json.dumps(row, ensure_ascii=escaped).encode() + b"\n" for row in rows)
     got = read(content, "x.jsonl", batch_rows=batch_rows, batch_bytes=batch_bytes)
     assert got.broken is None
@@ -52,7 +59,10 @@ def test_what_was_written_is_seen(read: Read, rows: list[dict[str, Any]], escape
 
 
 def test_golden_kinds(read: Read) -> None:
-    line = b'{"a":007.0,"b":1}' b"\n" b'{"n":null,"t":true,"f":false,"i":-0,"big":123456789012345678901234567890,"x":1.50,"e":1E3,"s":"007","l":[ "a", {"b" : 1} ],"o":{}}\n'
+    line = (
+        b'{"a":007.0,"b":1}\n{"n":null,"t":true,"f":false,"i":-0,"big":123456789012345678901234567890,'
+        b'"x":1.50,"e":1E3,"s":"007","l":[ "a", {"b" : 1} ],"o":{}}\n'
+    )
     got = read(line)
     assert got.reasons == {0: "not_json"}
     assert got.rows == {
@@ -113,7 +123,8 @@ def test_bom_duplicate_keys_and_order(read: Read) -> None:
 
 
 def test_lone_surrogates_become_replacement_characters_and_are_counted(read: Read) -> None:
-    got = read(rb'{"a":"x\ud800y","b":["\udc00"]}' b"\n" rb'{"\ud83d":1}' b"\n" rb'{"a":"\ud83d\ude00"}' b"\n")
+    lines = [rb'{"a":"x\ud800y","b":["\udc00"]}', rb'{"\ud83d":1}', rb'{"a":"\ud83d\ude00"}']
+    got = read(b"\n".join(lines))
     assert got.rows[0] == {"a": (Kind.TEXT, "x\ufffdy".encode()), "b": (Kind.JSON, '["\ufffd"]'.encode())}
     assert got.rows[1] == {"\ufffd": (Kind.INT, b"1")}
     assert got.rows[2] == {"a": (Kind.TEXT, "\U0001f600".encode())}
@@ -164,6 +175,9 @@ def test_too_large_lines(read: Read) -> None:
     got = read(b'{"a":1}\n' + long + b'\n{"a":2}\n' + long, "x.jsonl", record_bytes=1000)
     assert got.reasons == {1: "too_large", 3: "too_large"}
     assert sorted(got.rows) == [0, 2]
+    for size, reasons in ((1000, {}), (1001, {0: "too_large"})):
+        line = b'{"a":"' + b"x" * (size - 8) + b'"}'
+        assert read(line + b"\n{}\n", "z.jsonl", record_bytes=1000).reasons == reasons
     edge = b'{"a":"' + b"x" * (1000 - 8) + b'"}'
     assert read(edge + b"\n" + edge[:-2] + b'y"}', "y.jsonl", record_bytes=1000).reasons == {1: "too_large"}
 

@@ -24,8 +24,15 @@ def table(got: Reading) -> dict[int, list[bytes | None]]:
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=TABLES, delimiter=st.sampled_from(",;\t"), end=st.sampled_from(["\n", "\r\n"]), batch_rows=st.sampled_from([1, 100]))
-def test_what_the_csv_module_writes_is_read(read: Read, rows: list[tuple[str, str, str]], delimiter: str, end: str, batch_rows: int) -> None:
+@given(
+    rows=TABLES,
+    delimiter=st.sampled_from(",;\t"),
+    end=st.sampled_from(["\n", "\r\n"]),
+    batch_rows=st.sampled_from([1, 100]),
+)
+def test_what_the_csv_module_writes_is_read(
+    read: Read, rows: list[tuple[str, str, str]], delimiter: str, end: str, batch_rows: int
+) -> None:
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
     writer.writerows([("id", "some text", "n"), *rows])
