@@ -270,7 +270,6 @@ def _frame(kinds: Bytes, data: Bytes, offsets: Int64, cursors: Int64, out: Bytes
             for byte in range(8):
                 out[at + byte] = (size >> (8 * byte)) & 0xFF
             at += 8
-            for step in range(size):
-                out[at + step] = data[start + step]
+            out[at : at + size] = data[start : start + size]
             at += size
         cursors[row] = at

@@ -110,7 +110,11 @@ def test_a_dictionary_with_a_null_among_its_values() -> None:
     assert read(strings) == [b"a", b"", b"", b"b"]
 
 
-@pytest.mark.parametrize("strings", [pa.array([1, 2]), pa.array([1.5]), pa.array([["a"]]), pa.array([{"a": "b"}])], ids=lambda array: str(array.type))
+@pytest.mark.parametrize(
+    "strings",
+    [pa.array([1, 2]), pa.array([1.5]), pa.array([["a"]]), pa.array([{"a": "b"}])],
+    ids=lambda array: str(array.type),
+)
 def test_what_is_no_string_is_refused(strings: pa.Array) -> None:
     with pytest.raises(pa.ArrowNotImplementedError, match="cast"):
         string_buffers(strings)

@@ -63,7 +63,13 @@ def test_bytes_all_alike(filling: bytes) -> None:
 
 
 @LAWS
-@given(st.lists(st.binary(max_size=40) | st.binary(min_size=100, max_size=300) | st.binary(min_size=1000, max_size=2100), max_size=6), st.binary(max_size=9))
+@given(
+    st.lists(
+        st.binary(max_size=40) | st.binary(min_size=100, max_size=300) | st.binary(min_size=1000, max_size=2100),
+        max_size=6,
+    ),
+    st.binary(max_size=9),
+)
 def test_any_bytes(strings: list[bytes], before: bytes) -> None:
     assert hashed(strings, before, before) == digests(strings)
 

@@ -52,7 +52,8 @@ def gather(
     gatherer = Gatherer(scratch, plan, [source.name for source in sources])
     waiting: deque[tuple[int, Batch, Future[Described]]] = deque()
     options = read_options(config)
-    with Extraction(options.extractors) as extraction:
+    in_flight = min(16 << 20, config.memory_limit // 32)
+    with Extraction(options.extractors, in_flight_bytes=in_flight) as extraction:
         for index, source in enumerate(sources):
             for batch in _whole(source, options, extraction, plan, config.safety.broken_sources == "stop"):
                 waiting.append((index, batch, pool.submit(describe, batch, plan)))

@@ -76,7 +76,8 @@ def canonicalize_urls(
 
     Args:
         urls: string, large_string, string_view or dictionary array, sliced or not, nulls allowed.
-        profile, max_bytes: as for ``canonicalize_url``.
+        profile: as for ``canonicalize_url``.
+        max_bytes: as for ``canonicalize_url``.
 
     Returns:
         keys: string array (large_string where the input is large, or the keys would not fit), as long as

@@ -45,6 +45,7 @@ class CanonicalURL(str):
     rules: tuple[str, ...]
 
     def __new__(cls, key: str, status: str = "ok", rules: tuple[str, ...] = ()) -> Self:
+        """The key ``key`` with its status and the rules applied."""
         self = str.__new__(cls, key)
         self.status = status
         self.rules = rules

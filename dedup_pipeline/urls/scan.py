@@ -131,7 +131,7 @@ def _path_end(text: Bytes, start: int, end: int, classes: Bytes, slash_runs: boo
     i = start
     while i < end:
         byte = text[i]
-        if byte == 63 or byte == 35:
+        if byte in (63, 35):
             return i
         if byte == 47:
             if i + 1 < end and (text[i + 1] == 46 or (text[i + 1] == 47 and not slash_runs)):
@@ -247,8 +247,12 @@ def kept_lengths(
 
 @kernel
 def gather(
-    text: Bytes, offsets: npt.NDArray[np.signedinteger], other: Bytes, other_starts: Int64,
-    target_offsets: npt.NDArray[np.signedinteger], target: Bytes,
+    text: Bytes,
+    offsets: npt.NDArray[np.signedinteger],
+    other: Bytes,
+    other_starts: Int64,
+    target_offsets: npt.NDArray[np.signedinteger],
+    target: Bytes,
 ) -> None:
     """Copy each key to its place in ``target``: from ``text``, or from ``other`` where ``other_starts`` is not -1."""
     for i in range(len(other_starts)):

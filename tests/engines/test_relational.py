@@ -43,7 +43,7 @@ KEYS = st.none() | st.tuples(st.sampled_from([0, 1, 2**64 - 1, 2**63]), st.sampl
 
 @given(st.lists(KEYS, max_size=12), st.randoms(use_true_random=False))
 @example([None, (0, 0), (0, 0)], None)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_first_of_key_is_the_least_rank_with_the_key(relations: Relations, keys: list[Any], random: Any) -> None:
     ranks = list(range(len(keys)))
     if random is not None:
@@ -115,6 +115,14 @@ def test_distinct_pairs_are_sorted_and_turned_the_same_way(relations: Relations,
     assert rows == sorted({(min(pair), max(pair), (min(pair) * 10 + max(pair)) / 64) for pair in pairs})
     for batch in made:
         assert batch.schema.names == ["a", "b", "similarity"]
+
+
+def test_pairs_that_are_not_read_to_their_end_hinder_nothing(relations: Relations) -> None:
+    numbers = np.arange(300_000)
+    begun = relations.distinct_pairs(numbers, numbers + len(numbers), numbers / len(numbers))
+    next(begun)
+    begun.close()  # type: ignore[attr-defined]
+    assert first_of_key(relations, [(1, 1), (1, 1)], [0, 1]) == [0, 0]
 
 
 # --- what it cannot reach -----------------------------------------------------------------------------
@@ -197,7 +205,7 @@ def test_the_settings_are_those_that_were_asked_for(relations: Relations) -> Non
         "threads": "2",
     }
     for name, value in asked.items():
-        assert relations._connection.execute(f"SELECT current_setting('{name}')::VARCHAR").fetchone() == (value,)
+        assert relations._connection.execute(f"SELECT current_setting('{name}')::VARCHAR").fetchall() == [(value,)]
 
 
 def test_no_python_variable_is_reached_by_name(relations: Relations) -> None:

@@ -52,7 +52,9 @@ def ruled(crawl: Crawl) -> list[Fate]:
             continue
         kept = [other for other, (fate, _, _) in enumerate(fates) if fate == KEPT]
         same_url = [other for other in kept if crawl.urls[rank] is not None and crawl.urls[other] == crawl.urls[rank]]
-        same_print = [other for other in kept if crawl.prints[rank] is not None and crawl.prints[other] == crawl.prints[rank]]
+        same_print = [
+            other for other in kept if crawl.prints[rank] is not None and crawl.prints[other] == crawl.prints[rank]
+        ]
         near = [(-similarity, other) for other in kept if (similarity := similarity_of(crawl, rank, other)) is not None]
         if same_url:
             fates.append((URLS, same_url[0], None))
@@ -118,9 +120,7 @@ def random_crawl(seed: int) -> Crawl:
     count, variety = generator.randrange(0, 40), generator.choice([2, 5, 20])
 
     def keys(letter: str, share: float) -> list[str | None]:
-        return [
-            f"{letter}{generator.randrange(variety)}" if generator.random() < share else None for _ in range(count)
-        ]
+        return [f"{letter}{generator.randrange(variety)}" if generator.random() < share else None for _ in range(count)]
 
     urls, prints = keys("u", generator.choice([0.0, 0.5, 1.0])), keys("p", generator.choice([0.0, 0.5, 1.0]))
     drawn = keys("t", generator.choice([0.0, 0.7, 1.0]))
@@ -189,7 +189,11 @@ def texts_only(texts: list[int | None], alike: dict[tuple[int, int], float]) -> 
 
 def test_a_chain_drops_no_one_it_does_not_reach() -> None:
     """0 - 1 - 2 in a chain: 1 falls to 0, and 2, which is not like 0, stays."""
-    assert decided(texts_only([0, 1, 2], {(0, 1): 0.9, (1, 2): 0.95})) == [(KEPT, 0, None), (NEAR, 0, 0.9), (KEPT, 2, None)]
+    assert decided(texts_only([0, 1, 2], {(0, 1): 0.9, (1, 2): 0.95})) == [
+        (KEPT, 0, None),
+        (NEAR, 0, 0.9),
+        (KEPT, 2, None),
+    ]
 
 
 def test_the_most_similar_keeper_is_chosen_and_the_first_of_equals() -> None:
@@ -244,7 +248,10 @@ def test_neighbours_are_both_directions_ascending(seed: int) -> None:
     generator = random.Random(seed)
     texts = generator.randrange(2, 30)
     alike = {
-        frozenset([one, other]): generator.random() for one in range(texts) for other in range(one) if generator.random() < 0.4
+        frozenset([one, other]): generator.random()
+        for one in range(texts)
+        for other in range(one)
+        if generator.random() < 0.4
     }
     starts, others, similarities = neighbours_of(alike, texts, generator)
     for text in range(texts):
@@ -254,4 +261,10 @@ def test_neighbours_are_both_directions_ascending(seed: int) -> None:
 
 
 def test_names_of_the_stages() -> None:
-    assert [STAGES[fate] for fate in (KEPT, URLS, RECORDS, NEAR, QUARANTINED)] == [None, "urls", "records", "near", None]
+    assert [STAGES[fate] for fate in (KEPT, URLS, RECORDS, NEAR, QUARANTINED)] == [
+        None,
+        "urls",
+        "records",
+        "near",
+        None,
+    ]

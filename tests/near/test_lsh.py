@@ -52,7 +52,9 @@ def found(
     """All pairs in the order yielded, and the largest bucket."""
     table = np.array(keys, dtype=np.uint64) if len(keys) else np.zeros((0, 4), dtype=np.uint64)
     largest = np.zeros(1, dtype=np.int64)
-    arrays = list(candidate_pairs(table, np.array(sizes, dtype=np.int64), threshold, pairs_at_once, keys_at_once, largest))
+    arrays = list(
+        candidate_pairs(table, np.array(sizes, dtype=np.int64), threshold, pairs_at_once, keys_at_once, largest)
+    )
     assert all(array.dtype == np.uint64 and 0 < len(array) <= pairs_at_once for array in arrays)
     pairs = [(int(pair) >> 32, int(pair) & 0xFFFFFFFF) for array in arrays for pair in array]
     return pairs, int(largest[0])
@@ -149,10 +151,12 @@ TARGET = st.floats(0.01, 0.999999)
 
 @LAWS
 @given(SHARE, st.integers(1, 256), TARGET)
-def test_the_choice_reaches_the_target_and_nothing_narrower_does(threshold: float, num_perm: int, target: float) -> None:
+def test_the_choice_reaches_the_target_and_nothing_narrower_does(
+    threshold: float, num_perm: int, target: float
+) -> None:
     bands, rows = choose_bands(threshold, num_perm, target)
-    assert 1 <= bands
-    assert 1 <= rows
+    assert bands >= 1
+    assert rows >= 1
     assert bands * rows <= num_perm
     if candidate_probability(threshold, num_perm, 1) < target:
         assert (bands, rows) == (num_perm, 1)
@@ -180,7 +184,9 @@ def test_the_choice_is_monotone(one: float, other: float, few: int, many: int, l
 
 @LAWS
 @given(st.fractions(0, 1), st.fractions(0, 1), st.integers(1, 40), st.integers(1, 40))
-def test_probability_equals_exact_arithmetic_and_is_monotone(one: Fraction, other: Fraction, bands: int, rows: int) -> None:
+def test_probability_equals_exact_arithmetic_and_is_monotone(
+    one: Fraction, other: Fraction, bands: int, rows: int
+) -> None:
     low, high = sorted([one, other])
     chance = candidate_probability(float(high), bands, rows)
     assert chance == pytest.approx(float(1 - (1 - high**rows) ** bands), rel=1e-9, abs=1e-13)

@@ -82,7 +82,11 @@ def test_permutations_are_those_datasketch_draws(num_perm: int) -> None:
 
 
 def test_a_signature_can_be_loaded_into_datasketch() -> None:
-    texts = ["the cat sat on the mat and slept", "the cat sat on the mat and ate", "quite another text than these two are"]
+    texts = [
+        "the cat sat on the mat and slept",
+        "the cat sat on the mat and ate",
+        "quite another text than these two are",
+    ]
     rows = minhash_signatures(texts)
     loaded = [MinHash(128, seed=SEED, scheme=MINHASH_SCHEME, hashfunc=int, hashvalues=row) for row in rows]
     lean = [LeanMinHash(seed=SEED, hashvalues=row, scheme=MINHASH_SCHEME) for row in rows]

@@ -55,7 +55,9 @@ def test_every_code_point(kind: str, step: int) -> None:
 @LAWS
 @given(st.lists(texts(), max_size=5), KIND, WIDTH)
 def test_text(drawn: list[str], kind: str, n: int) -> None:
-    assert sets_of([text.encode() for text in drawn], kind, n) == [oracle.shingle_hashes(text, kind, n) for text in drawn]
+    assert sets_of([text.encode() for text in drawn], kind, n) == [
+        oracle.shingle_hashes(text, kind, n) for text in drawn
+    ]
 
 
 @LAWS
@@ -114,14 +116,21 @@ def test_repeats_are_entered_once_in_order_of_first_occurrence(text: str, n: int
 def test_texts_of_all_lengths_do_not_disturb_each_other() -> None:
     """The table of one text is used again for the next: long, short and empty in turn, and the output must grow."""
     lengths = [0, 3000, 1, 2, 0, 40, 5000, 7, 16, 17, 31, 32, 33, 0, 900]
-    strings = [" ".join(f"{letter}{number % 700}" for number in range(length)).encode() for length in lengths for letter in "xy"]
+    strings = [
+        " ".join(f"{letter}{number % 700}" for number in range(length)).encode()
+        for length in lengths
+        for letter in "xy"
+    ]
     for n in (1, 3):
         assert sets_of(strings, "word", n) == [oracle.shingle_hashes(text, "word", n) for text in strings]
 
 
 def test_many_one_letter_tokens_outgrow_the_first_guess() -> None:
     """Han characters and one-letter words need most room per byte."""
-    strings = ["".join(chr(0x4E00 + code) for code in range(3000)).encode(), " ".join(map(chr, range(0x4E00, 0x5400))).encode()]
+    strings = [
+        "".join(chr(0x4E00 + code) for code in range(3000)).encode(),
+        " ".join(map(chr, range(0x4E00, 0x5400))).encode(),
+    ]
     strings += [b"a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 3 4 5 6 7 8 9"] * 300
     for kind in KINDS:
         assert sets_of(strings, kind, 1) == [oracle.shingle_hashes(text, kind, 1) for text in strings]
@@ -139,7 +148,9 @@ def test_rolling_over_a_long_text_equals_the_polynomial() -> None:
     [got] = sets_of([text.encode()], "word", 1000)
     units = oracle.units(text, "word")
     assert len(got) == 2001
-    assert [got[at] for at in (0, 1, 999, 1000, 2000)] == [oracle.shingle(units[at : at + 1000]) for at in (0, 1, 999, 1000, 2000)]
+    assert [got[at] for at in (0, 1, 999, 1000, 2000)] == [
+        oracle.shingle(units[at : at + 1000]) for at in (0, 1, 999, 1000, 2000)
+    ]
 
 
 def test_five_million_tokens() -> None:

@@ -39,7 +39,9 @@ def found(given: Any, **settings: Any) -> Pairs:
 
 def brute(given: list[Any], threshold: float = 0.8, shingle: str = "word", n: int = 3) -> Pairs:
     sets = [set(oracle.shingle_hashes("" if text is None else text, shingle, n)) for text in given]
-    exact = {(a, b): oracle.jaccard(sets[a], sets[b]) for a, b in combinations(range(len(given)), 2) if sets[a] and sets[b]}
+    exact = {
+        (a, b): oracle.jaccard(sets[a], sets[b]) for a, b in combinations(range(len(given)), 2) if sets[a] and sets[b]
+    }
     return {pair: similarity for pair, similarity in exact.items() if similarity >= threshold}
 
 
@@ -62,7 +64,9 @@ CONTAINERS: dict[str, Any] = {
     "slice of a dictionary": pa.array(["x", *SAME]).dictionary_encode()[1:],
     "chunks": pa.chunked_array([SAME[:2], [], SAME[2:5], SAME[5:]]),
     "sliced chunks": pa.chunked_array([["x", *SAME[:3]], [*SAME[3:], "y"]])[1:-1],
-    "chunks of dictionaries": pa.chunked_array([pa.array(SAME[:4]).dictionary_encode(), pa.array(SAME[4:]).dictionary_encode()]),
+    "chunks of dictionaries": pa.chunked_array(
+        [pa.array(SAME[:4]).dictionary_encode(), pa.array(SAME[4:]).dictionary_encode()]
+    ),
     "chunks of views": pa.chunked_array([pa.array(SAME, pa.string_view())]),
     "chunks of binary": pa.chunked_array([pa.array(SAME).cast(pa.binary())]),
     "series": pd.Series(SAME),
@@ -89,7 +93,15 @@ def test_an_iterator() -> None:
 
 @pytest.mark.parametrize(
     "nothing",
-    [[], [None, None], ["", "..."], pa.array([], pa.string()), pa.array([None, None]), pa.chunked_array([], pa.string()), pd.Series([], dtype=object)],
+    [
+        [],
+        [None, None],
+        ["", "..."],
+        pa.array([], pa.string()),
+        pa.array([None, None]),
+        pa.chunked_array([], pa.string()),
+        pd.Series([], dtype=object),
+    ],
     ids=repr,
 )
 def test_nothing_is_like_nothing(nothing: Any) -> None:
@@ -101,16 +113,23 @@ def test_nothing_is_like_nothing(nothing: Any) -> None:
 
 @pytest.mark.parametrize(
     "wrap",
-    [list, pa.array, lambda values: pa.chunked_array([values]), lambda values: pd.Series(values, dtype=object),
-     lambda values: pa.chunked_array([pa.array(values).dictionary_encode()])],
+    [
+        list,
+        pa.array,
+        lambda values: pa.chunked_array([values]),
+        lambda values: pd.Series(values, dtype=object),
+        lambda values: pa.chunked_array([pa.array(values).dictionary_encode()]),
+    ],
     ids=["list", "array", "chunks", "series", "dictionary"],
-)  # fmt: skip
+)
 def test_bytes_that_are_no_utf8(wrap: Any) -> None:
     values = [*BROKEN.values(), *(content.decode("utf-8", "replace").encode() for content in BROKEN.values())]
     assert found(wrap(values), shingle="char", n=2, threshold=1.0) == brute(values, 1.0, "char", 2)
 
 
-@pytest.mark.parametrize("wrap", [list, lambda values: pd.Series(values, dtype=object), lambda values: pd.Index(values, dtype=object)])
+@pytest.mark.parametrize(
+    "wrap", [list, lambda values: pd.Series(values, dtype=object), lambda values: pd.Index(values, dtype=object)]
+)
 def test_a_lone_surrogate_separates_words(wrap: Any) -> None:
     assert found(wrap(["the cat\ud800sat down", "The cat sat down", None])) == {(0, 1): 1.0}
 
@@ -162,8 +181,8 @@ def test_recall_is_at_least_what_was_asked_for(threshold: float, target: float) 
 
 def test_hashes_of_one_text() -> None:
     for text in ("", "one", "the cat sat on the mat", "汉字 हिन्दी"):
-        for given in (text, text.encode()):
-            hashes = shingle_hashes(given)
+        for same in (text, text.encode()):
+            hashes = shingle_hashes(same)
             assert hashes.dtype == np.uint64
             assert hashes.tolist() == oracle.shingle_hashes(text)
     assert shingle_hashes("abcd", shingle="char", n=2).tolist() == oracle.shingle_hashes("abcd", "char", 2)

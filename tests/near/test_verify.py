@@ -16,7 +16,11 @@ from .oracle_shingles import jaccard
 LAWS = settings(deadline=None, max_examples=300)
 FULL = (1 << 64) - 1
 # Values that fall on one place of the table, on its last place, and anywhere.
-VALUES = st.integers(1, 30) | st.integers(1, 30).map(lambda n: n << 40) | st.integers(1, 30).map(lambda n: (n << 40) | 0xFFFFF)
+VALUES = (
+    st.integers(1, 30)
+    | st.integers(1, 30).map(lambda n: n << 40)
+    | st.integers(1, 30).map(lambda n: (n << 40) | 0xFFFFF)
+)
 SETS = st.lists(st.lists(VALUES | st.integers(1, FULL), min_size=1, max_size=40, unique=True), min_size=2, max_size=7)
 THRESHOLDS = (
     st.sampled_from([1 / 3, 0.1 + 0.2, 0.3, 0.1, 0.7, 0.8, 2 / 3, 1.0, 5e-324, 1e-9, math.nextafter(1.0, 0.0)])

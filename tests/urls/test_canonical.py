@@ -33,13 +33,15 @@ def assert_lawful(url: str | bytes, profile: str, limit: int = 16384) -> Canonic
     again = canonicalize_url(found, profile, max_bytes=limit)
     assert (again.key, again.status) == (found.key, found.status), url
     if found.status == "ok":
-        assert found.isascii() and found.startswith(("http://", "https://")) and len(found) <= limit
+        assert found.isascii()
+        assert found.startswith(("http://", "https://"))
+        assert len(found) <= limit
         assert again.rules == (), url
         assert "#" not in found
     return found
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(anything, profiles, limits)
 def test_total_and_idempotent(url: str | bytes, profile: str, limit: int) -> None:
     assert_lawful(url, profile, limit)
@@ -62,7 +64,7 @@ def test_bytes_and_their_surrogateescape_text_have_one_key(tail: bytes) -> None:
 
 
 @settings(deadline=None)
-@given(st.text(alphabet=st.characters(exclude_categories=("Cs",))))
+@given(st.text())
 def test_text_and_its_utf8_have_one_key(url: str) -> None:
     assert canonicalize_url(url) == canonicalize_url(url.encode())
 
@@ -183,7 +185,8 @@ def test_every_real_url_is_lawful(shared_data: Path, profile: str) -> None:
 
 def test_the_key_is_a_string_and_carries_how_it_came_about() -> None:
     found = canonicalize_url("HTTP://E.com/#x")
-    assert found == "http://e.com/" and hash(found) == hash("http://e.com/") and isinstance(found, str)
+    assert (found, hash(found)) == ("http://e.com/", hash("http://e.com/"))
+    assert isinstance(found, str)
     assert type(found.key) is str
     assert found.status == "ok"
     assert found.rules == ("scheme_case", "host_case", "fragment")
@@ -223,6 +226,6 @@ def test_the_tracking_list_is_whole_names_in_lower_case_with_a_source_each() -> 
 
 
 def test_the_single_form_loads_neither_numba_nor_pyarrow() -> None:
-    code = "import sys; from dedup_pipeline.urls import canonicalize_url; canonicalize_url('http://e.com'); print(*sys.modules)"
+    code = "import sys; from dedup_pipeline.urls import canonicalize_url as f; f('http://e.com'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numba", "pandas", "pyspark", "redis", "scrapy"} & set(loaded)
+    assert not {"numba", "pyarrow", "pandas", "pyspark", "redis", "scrapy"} & set(loaded)
