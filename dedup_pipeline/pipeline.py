@@ -75,7 +75,7 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
     clock = _Clock()
     begun = time.perf_counter()
     sources = find_sources(config.inputs)
-    check_place(config.output, config.overwrite, [Path(source.path) for source in sources])
+    check_place(config.output, config.overwrite, {_root(source) for source in sources})
     plan = make_plan(config)
     with StagedOutput(config.output) as staged, staged.scratch as scratch, LocalEngine(config, plan, scratch) as engine:
         digests = _digest_all(sources)
@@ -120,6 +120,12 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
     return RunResult(config.output, json.loads(written), published=not config.dry_run)
 
 
+def _root(source: Source) -> Path:
+    """Return the file or folder of the input that a source belongs to."""
+    path, depth = Path(source.path), source.name.count("/")
+    return path.parents[depth - 1] if depth else path
+
+
 def _digest_all(sources: list[Source]) -> list[Future[str]]:
     """Return the digests of all sources, in the making beside the reading."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="digest")
@@ -161,14 +167,19 @@ def _write_tables(
     everything = np.ones(len(documents), dtype=np.bool_)
     kept = outcome.fates == KEPT
 
+    writing: list[Future[None]] = []
+
     def write(table: str, schema: pa.Schema, chosen: Bool, rows: RowSource) -> None:
         weights = documents.weights if table == "kept" else np.broadcast_to(np.int64(_LEDGER_WEIGHT), len(documents))
         parts = plan_parts(weights, chosen)
-        staged.write_table(table, schema, parts, rows, compression, engine.pool)
+        writing.extend(staged.write_table(table, schema, parts, rows, compression, engine.pool))
 
     write("kept", documents.schema, kept, lambda start, end: documents.rows(start, end, kept))
     write("ledger", LEDGER, everything, lambda s, e: ledger.ledger_rows(documents, outcome, run_id, s, e))
     write("quarantine", QUARANTINE, ~documents.usable, lambda s, e: ledger.quarantine_rows(documents, s, e))
     numbered = engine.pairs(near, priority, verdicts)
     batches = (ledger.pair_rows(documents, batch, run_id) for batch in numbered)
-    return staged.write_stream("pairs", PAIRS, batches, GROUP_ROWS, compression)
+    pairs = staged.write_stream("pairs", PAIRS, batches, GROUP_ROWS, compression)
+    for part in writing:
+        part.result()
+    return pairs

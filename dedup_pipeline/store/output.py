@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
@@ -77,9 +77,9 @@ class StagedOutput:
 
     def write_table(
         self, table: str, schema: pa.Schema, parts: list[Part], rows: RowSource, compression: str, pool: Executor
-    ) -> None:
-        """Write one of the output's tables in parts."""
-        write_parts(self._result / table, schema, parts, rows, compression, pool)
+    ) -> list[Future[None]]:
+        """Begin to write one of the output's tables in parts; it is written when all of these are done."""
+        return write_parts(self._result / table, schema, parts, rows, compression, pool)
 
     def write_stream(
         self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], rows: int, compression: str

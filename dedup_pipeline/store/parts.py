@@ -8,7 +8,7 @@ row groups end after `GROUP_BYTES` of values or `GROUP_ROWS` rows, parts after `
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -95,10 +95,10 @@ def _borders(
 
 def write_parts(
     folder: Path, schema: pa.Schema, parts: list[Part], rows: RowSource, compression: str, pool: Executor
-) -> None:
-    """Write the parts into ``folder``, as many at once as the pool has threads; at least one, empty, part."""
+) -> list[Future[None]]:
+    """Begin to write the parts into ``folder``, as many at once as the pool has threads; at least one, empty, part."""
     planned = parts or [Part(0, [])]
-    list(pool.map(lambda part: write_part(folder, schema, part, rows, compression), planned))
+    return [pool.submit(write_part, folder, schema, part, rows, compression) for part in planned]
 
 
 def write_part(folder: Path, schema: pa.Schema, part: Part, rows: RowSource, compression: str) -> None:

@@ -16,8 +16,8 @@ import pyarrow as pa
 from dedup_pipeline.compiled import Bool, Bytes, Int64
 from dedup_pipeline.errors import ConfigError
 from dedup_pipeline.urls.canonical import MAX_BYTES, canonical_key, profile_named
-from dedup_pipeline.urls.rules import ActiveRules, active_rules
-from dedup_pipeline.urls.scan import gather, kept_lengths, scanner
+from dedup_pipeline.urls.rules import ActiveRules, Profile, active_rules, apply_pair_rules
+from dedup_pipeline.urls.scan import NOT_SURE, ONLY_PAIRS, gather, kept_lengths, scanner
 
 NULL_STATUS: Final = 255
 """Status code of a null."""
@@ -55,17 +55,29 @@ def _views(urls: pa.Array) -> tuple[Bytes, Offsets, Bool]:
     return text, offsets, np.asarray(urls.is_valid())
 
 
-def _single_forms(
-    text: Bytes, offsets: Offsets, where: Int64, rules: ActiveRules, max_bytes: int
+def _pairs_applied(url: str, rules: ActiveRules, keep_empty_query: bool) -> str:
+    """The key of a URL of which only the query's pairs may change."""
+    head, _, query = url.partition("?")
+    query = apply_pair_rules(query, rules, [])
+    return f"{head}?{query}" if query or keep_empty_query else head
+
+
+def _other_keys(
+    text: Bytes, offsets: Offsets, lengths: Int64, where: Int64, profile: Profile, max_bytes: int
 ) -> tuple[list[bytes], npt.NDArray[np.uint8]]:
-    """Keys (empty where the status is not ok) and status codes of the URLs at ``where``, by the single form."""
+    """Keys (empty where the status is not ok) and status codes of the URLs at ``where``, which the scan left open."""
+    rules, keep_empty_query = active_rules(profile), _scanner(profile).keep_empty_query
     keys: list[bytes] = []
     codes = np.zeros(len(where), np.uint8)
-    starts, ends = offsets[where].tolist(), offsets[where + 1].tolist()
-    for n, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        key, code = canonical_key(text[start:end].tobytes(), rules, max_bytes)
-        codes[n] = code
-        keys.append(key.encode("ascii") if code == 0 else b"")
+    starts, ends, found = offsets[where].tolist(), offsets[where + 1].tolist(), lengths[where].tolist()
+    for n, (start, end, length) in enumerate(zip(starts, ends, found, strict=True)):
+        if length == NOT_SURE:
+            key, code = canonical_key(text[start:end].tobytes(), rules, max_bytes)
+            codes[n] = code
+            keys.append(key.encode("ascii") if code == 0 else b"")
+        else:
+            url = text[start : start + ONLY_PAIRS - length].tobytes().decode("ascii")
+            keys.append(_pairs_applied(url, rules, keep_empty_query).encode("ascii"))
     return keys, codes
 
 
@@ -100,7 +112,7 @@ def canonicalize_urls(
     if unsure == 0 and valid.all() and np.array_equal(lengths, np.diff(offsets)):
         return plain, codes
     where = np.flatnonzero(lengths < 0)
-    keys, codes[where] = _single_forms(text, offsets, where, active_rules(chosen), max_bytes)
+    keys, codes[where] = _other_keys(text, offsets, lengths, where, chosen, max_bytes)
     lengths[where] = np.fromiter(map(len, keys), np.int64, len(keys))
     starts = np.full(len(plain), -1, np.int64)
     starts[where] = np.cumsum(lengths[where]) - lengths[where]

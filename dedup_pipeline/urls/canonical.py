@@ -6,6 +6,7 @@ The key is for comparing, never for requesting: servers may answer it differentl
 
 from __future__ import annotations
 
+import re
 from typing import Final, Self
 
 from dedup_pipeline.errors import ConfigError
@@ -23,6 +24,12 @@ STATUSES: Final[tuple[str, ...]] = ("ok", "not_crawlable", "relative", "invalid"
 
 MAX_BYTES: Final = 16384
 """Longest URL, and longest key, in bytes of UTF-8, unless the caller says otherwise."""
+
+# A URL that the parser and every rule of every profile leave alone: a plain host whose last label is of letters, no
+# "--" in a label, segments that are not empty and begin with no dot, no escape, parameter, query or fragment.
+_PLAIN: Final = re.compile(
+    r"https?://(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.)++[a-z]++(?:/|(?:/[A-Za-z0-9_~\-][A-Za-z0-9._~,=:@!+\-]*+)++/?)"
+)
 
 _PROFILES: Final[dict[str, Profile]] = {profile.name: profile for profile in (STRICT, DEFAULT, AGGRESSIVE)}
 _RULES_OF: Final[dict[str, ActiveRules]] = {name: active_rules(profile) for name, profile in _PROFILES.items()}
@@ -89,6 +96,8 @@ def _canonical(url: str | bytes, rules: ActiveRules, max_bytes: int, explain: bo
             names.append("trim")
     if _longer(trimmed, max_bytes):
         return trimmed, _TOO_LONG, names
+    if _PLAIN.fullmatch(trimmed):
+        return trimmed, _OK, names
     if not trimmed.startswith(("http://", "https://")):
         scheme = scheme_of(trimmed)
         if scheme is None:

@@ -220,16 +220,21 @@ def active_rules(profile: Profile) -> ActiveRules:
     )
 
 
+def apply_pair_rules(query: str, rules: ActiveRules, applied: list[str]) -> str:
+    """The query after the pair rules; the names of those that changed something are added to ``applied``."""
+    pairs = query.split("&")
+    for name, change, _ in rules.pairs:
+        changed = change(pairs)
+        if changed != pairs:
+            pairs = changed
+            applied.append(name)
+    return "&".join(pairs)
+
+
 def apply_rules(href: str, parts: Parts, rules: ActiveRules) -> list[str]:
     """Apply ``rules`` to ``parts`` of ``href`` in place; returns the names of those that changed something."""
     applied = [name for name, mark, apply, _ in rules.before if mark in href and apply(parts)]
     if parts.query and rules.pairs:
-        pairs = parts.query.split("&")
-        for name, change, _ in rules.pairs:
-            changed = change(pairs)
-            if changed != pairs:
-                pairs = changed
-                applied.append(name)
-        parts.query = "&".join(pairs)
+        parts.query = apply_pair_rules(parts.query, rules, applied)
     applied += [name for name, mark, apply, _ in rules.after if mark in href and apply(parts)]
     return applied

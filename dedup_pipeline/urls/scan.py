@@ -1,8 +1,9 @@
 """One pass over the bytes of a URL column: which URLs certainly are their own key, perhaps cut short.
 
 Most URLs of a crawl are canonical already. The scan accepts a URL only where every rule of the profile is
-known to leave it alone, but for a fragment and an empty query, which it cuts; whatever it is not sure of
-goes to the single form. So a doubt here costs time, never a key.
+known to leave it alone, but for a fragment and an empty query, which it cuts. Where only the pairs of the
+query may be dropped or moved it says so; whatever else it is not sure of goes to the single form. So a doubt here
+costs time, never a key.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from dedup_pipeline.urls.tracking import TRACKING_PARAMETERS
 from dedup_pipeline.urls.visits import MIN_VALUE_LENGTH
 
 NOT_SURE: Final = -1
+ONLY_PAIRS: Final = -2
+"""ONLY_PAIRS - n: the key is the first n bytes after the rules on the query's pairs; nothing else changes."""
+
 NAME_SLOTS: Final = 1 << 14
 
 # Classes of bytes, one bit each, in the table of a scanner.
@@ -198,7 +202,7 @@ def _pairs_stay(text: Bytes, start: int, end: int, names: Bool, sort: bool, long
 
 @kernel
 def _kept_length(text: Bytes, start: int, end: int, scanner: Scanner) -> int:
-    """Length of the prefix of the URL text[start:end] that is its key, or -1 if that is not certain."""
+    """Length of the prefix of the URL text[start:end] that is its key, or NOT_SURE, or ONLY_PAIRS - length."""
     if end - start < 10 or text[start] != 104 or text[start + 1] != 116 or text[start + 2] != 116:
         return -1
     i = start + 4
@@ -221,7 +225,7 @@ def _kept_length(text: Bytes, start: int, end: int, scanner: Scanner) -> int:
     if i == query:
         return i - start if scanner.keep_empty_query else i - start - 1
     if scanner.pairs and not _pairs_stay(text, query, i, scanner.names, scanner.sort, scanner.longest_value):
-        return -1
+        return ONLY_PAIRS - (i - start)
     return i - start
 
 
@@ -229,8 +233,9 @@ def _kept_length(text: Bytes, start: int, end: int, scanner: Scanner) -> int:
 def kept_lengths(
     text: Bytes, offsets: npt.NDArray[np.signedinteger], valid: Bool, scanner: Scanner, max_bytes: int, out: Int64
 ) -> int:
-    """Fill ``out`` with the length of the prefix of each URL that is its key, or NOT_SURE; returns how many are that.
+    """Fill ``out`` with the length of each URL's prefix that is its key, NOT_SURE, or ONLY_PAIRS - length.
 
+    Returns how many are negative.
     ``offsets`` has one more value than ``valid`` and ``out``. A null gets 0.
     """
     unsure = 0

@@ -202,6 +202,7 @@ def test_the_settings_are_those_that_were_asked_for(relations: Relations) -> Non
         "lock_configuration": "true",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
         "threads": "2",
     }
     for name, value in asked.items():

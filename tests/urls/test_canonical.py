@@ -20,6 +20,9 @@ from url_strategies import anything, pairs, texts
 
 from dedup_pipeline.errors import ConfigError
 from dedup_pipeline.urls import CANONICAL_VERSION, PROFILES, STATUSES, CanonicalURL, canonicalize_url
+from dedup_pipeline.urls.canonical import _PLAIN
+from dedup_pipeline.urls.parsing import parse_http
+from dedup_pipeline.urls.rules import AGGRESSIVE, active_rules, apply_rules
 from dedup_pipeline.urls.tracking import SERVICES, TRACKING_PARAMETERS, TRACKING_VERSION
 
 profiles = st.sampled_from(PROFILES)
@@ -54,6 +57,24 @@ def test_a_looser_profile_only_merges_more(url: str) -> None:
     if strict.status == "ok":
         assert canonicalize_url(strict, "default") == default
         assert canonicalize_url(default, "aggressive") == aggressive
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["e", "com", "0x", "1", "xn", "-", "--", ".", "A", "_", ":80", "@"]), min_size=1, max_size=6
+    ),
+    st.lists(
+        st.sampled_from(["/", "//", ".", "..", "a", "Z0", "~", ";", "(", "%41", ":", "=", "?", "#", "é"]), max_size=6
+    ),
+)
+def test_what_passes_as_plain_is_left_alone_by_parser_and_rules(host: list[str], path: list[str]) -> None:
+    url = f"http://{''.join(host)}.com/{''.join(path)}"
+    if _PLAIN.fullmatch(url):
+        parsed = parse_http(url)
+        assert parsed is not None
+        assert parsed[0] == url
+        assert apply_rules(*parsed, active_rules(AGGRESSIVE)) == []
 
 
 @settings(deadline=None)
