@@ -13,11 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # oracle.py is imported by its bare name, whatever import mode pytest runs in.
 sys.path.insert(0, str(REPOSITORY / "tests"))
+
+
+# Kernels compile when they are first called, so the time of one example says nothing.
+settings.register_profile("dedup", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("dedup")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

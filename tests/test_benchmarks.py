@@ -31,7 +31,8 @@ def load(name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(
             "benchmarks", folder / "__init__.py", submodule_search_locations=[str(folder)]
         )
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         sys.modules["benchmarks"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["benchmarks"])
     return importlib.import_module(f"benchmarks.{name}")
@@ -204,10 +205,14 @@ def test_measure_sees_memory_time_and_output(tmp_path: Path) -> None:
     measure = load("measure").measure
     code = "import time; x = b'x' * 200_000_000; time.sleep(0.3); print('done')"
     run = measure([sys.executable, "-c", code], scratch=tmp_path)
-    assert run.ok and run.stdout == "done\n" and run.stderr == ""
+    assert run.ok
+    assert run.stdout == "done\n"
+    assert run.stderr == ""
     assert 200e6 <= run.peak_anon <= 260e6
-    assert run.peak_rss >= run.peak_anon and run.max_rss >= 200e6
-    assert 0.3 <= run.wall_s < 30 and 0 < run.cpu_s < run.wall_s + 1
+    assert run.peak_rss >= run.peak_anon
+    assert run.max_rss >= 200e6
+    assert 0.3 <= run.wall_s < 30
+    assert 0 < run.cpu_s < run.wall_s + 1
 
 
 @linux
@@ -236,7 +241,9 @@ def test_measure_ends_the_whole_tree_in_time(tmp_path: Path) -> None:
     started = time.perf_counter()
     run = measure([sys.executable, "-c", code], scratch=tmp_path, timeout_s=0.5)
     assert time.perf_counter() - started < 20
-    assert run.timed_out and not run.ok and run.exit_code == 137
+    assert run.timed_out
+    assert not run.ok
+    assert run.exit_code == 137
 
 
 @linux

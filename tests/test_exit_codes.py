@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 TEXTS = [
-    f"page {number} tells of {'apples pears plums quinces figs'.split()[number % 5]} and more" for number in range(40)
+    f"page {number} tells of {['apples', 'pears', 'plums', 'quinces', 'figs'][number % 5]} and more" for number in range(40)
 ]
 
 
