@@ -36,7 +36,9 @@ def python_of(name: str, folder: Path, timeout_s: float = 1800) -> Path:
     with log.open("wb") as output:
         for step in _steps(peer, venv, python):
             try:
-                ended = subprocess.run(step, stdout=output, stderr=subprocess.STDOUT, timeout=timeout_s, env=_clean())
+                ended = subprocess.run(
+                    step, stdout=output, stderr=subprocess.STDOUT, timeout=timeout_s, env=_clean(), check=False
+                )
             except (OSError, subprocess.TimeoutExpired) as reason:
                 raise PeerUnavailable(f"{step[-1]}: {reason} (log: {log})") from reason
             if ended.returncode:

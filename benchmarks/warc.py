@@ -139,8 +139,10 @@ def make_page(site: Site, number: int, size: int, prose: Prose, order: random.Ra
         f'<section id="comments">{_comments(prose, order)}</section>{site.footer}{site.script}</body></html>\n'
     )
     body = [
-        (f'<body class="page-{number % 7}"><header><h1>{title}</h1></header>{site.menu}'
-        f'<{site.container} class="{site.content_class}">')
+        (
+            f'<body class="page-{number % 7}"><header><h1>{title}</h1></header>{site.menu}'
+            f'<{site.container} class="{site.content_class}">'
+        )
     ]
     if site.container == "td":
         body[0] = body[0].replace("<td", "<table><tr><td", 1)

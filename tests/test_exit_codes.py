@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-TEXTS = [
-    f"page {number} tells of {['apples', 'pears', 'plums', 'quinces', 'figs'][number % 5]} and more" for number in range(40)
-]
+FRUIT = ("apples", "pears", "plums", "quinces", "figs")
+TEXTS = [f"page {number} tells of {FRUIT[number % 5]} and more" for number in range(40)]
 
 
 def run(*arguments: object, shell: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
