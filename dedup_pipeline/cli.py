@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ app = typer.Typer(
 
 _INTERRUPTED = 130
 _OUTPUT = 5
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @app.callback()
@@ -114,37 +116,75 @@ def _machine_summary(manifest: dict[str, Any], output: Path, published: bool) ->
 
 
 def _print(text: str) -> None:
-    """Write to stdout; a reader that has gone away does no harm."""
+    """Write to stdout; a reader that has gone away, or never was, does no harm.
+
+    Raises:
+        OutputError: the disk behind it refused.
+    """
+    stream = sys.stdout
+    if stream is None:  # started with stdout closed
+        return
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
     try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stream.write(text + "\n")
+        stream.flush()
+    except OSError as error:
+        # What is still in the buffer would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError):
+            from dedup_pipeline.errors import OutputError
+
+            raise OutputError(f"stdout cannot be written: {error.strerror}. Direct it elsewhere.") from error
 
 
 @contextmanager
 def _exit_codes() -> Iterator[None]:
     """Turn what ends a command into one plain message on stderr and the exit code of the contract."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    caught: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        caught.append(number)
+        if not _is_interrupted(sys.exception()):  # a second signal must not disturb the clearing up
+            raise KeyboardInterrupt
+
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and background jobs ignore some on purpose
+            signal.signal(number, interrupt)
     try:
         yield
-    except DedupError as error:
-        _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("Interrupted; nothing was published.", _INTERRUPTED)
-    except MemoryError:
-        advice = "Lower --memory-limit or --threads, or use a larger machine."
-        _fail(f"Out of memory; nothing was published. {advice}", _OUTPUT)
+    except (Exception, KeyboardInterrupt) as error:
+        if caught:
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            # A library may have turned the interruption into an error of its own.
+            _fail(*_ending(KeyboardInterrupt()))
+        if not isinstance(error, DedupError | KeyboardInterrupt | MemoryError):
+            raise
+        _fail(*_ending(error))
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _is_interrupted(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _ending(error: BaseException) -> tuple[str, int]:
+    """Return message and exit code."""
+    if isinstance(error, DedupError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted; nothing half-made was published.", _INTERRUPTED
+    advice = "Lower --memory-limit or --threads, or use a larger machine."
+    return f"Out of memory; nothing was published. {advice}", _OUTPUT
 
 
 def _fail(message: str, code: int) -> None:
     from dedup_pipeline.console import plain
 
-    sys.stderr.write(f"dedup-pipeline: {plain(message)}\n")
+    with suppress(OSError, AttributeError):  # stderr may be closed, or its reader gone
+        sys.stderr.write(f"dedup-pipeline: {plain(message)}\n")
     raise typer.Exit(code)
 
 

@@ -43,6 +43,11 @@ def kernel(function: Function) -> Function:
     return compiled
 
 
+def is_compiled(function: Callable[..., Any]) -> bool:
+    """Return whether a kernel has machine code in this process: compiled, or loaded from the cache."""
+    return bool(getattr(function, "signatures", True))
+
+
 def inlined(function: Function) -> Function:
     """Return ``function`` compiled like `kernel`, for small functions that kernels call."""
     try:

@@ -30,18 +30,17 @@ def plain(text: str) -> str:
 
 
 class Console:
-    """Progress of a run: bars on a terminal, a line per stage elsewhere, nothing when quiet."""
+    """Progress of a run: bars on a terminal, a line per stage elsewhere, nothing when quiet or without a stream."""
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
-        self._stream = stream
-        self._quiet = quiet
+    def __init__(self, stream: TextIO | None, *, quiet: bool = False) -> None:
+        self._stream = None if quiet else stream
         self._bars: Bars | None = None
         self._task: TaskID | None = None
         self._name = ""
         self._begun = 0.0
 
     def __enter__(self) -> Console:
-        if not self._quiet and self._stream.isatty():
+        if self._stream is not None and self._stream.isatty():
             self._bars = _bars(self._stream)
             self._bars.start()
         return self
@@ -68,15 +67,13 @@ class Console:
 
     def say(self, message: str) -> None:
         """Show one line."""
-        if self._quiet:
-            return
         if self._bars is not None:
             self._bars.console.print(plain(message), markup=False, highlight=False)
         else:
             self._write(message)
 
     def _close_stage(self) -> None:
-        if not self._name or self._quiet:
+        if not self._name:
             return
         if self._bars is not None and self._task is not None:
             done = self._bars.tasks[self._task].completed or 1
@@ -86,11 +83,13 @@ class Console:
         self._name = ""
 
     def _write(self, message: str) -> None:
+        if self._stream is None:
+            return
         try:
             self._stream.write(plain(message) + "\n")
             self._stream.flush()
-        except BrokenPipeError:
-            self._quiet = True
+        except OSError:  # nobody reads on, or the disk is full: no reason to end the run
+            self._stream = None
 
 
 def _bars(stream: TextIO) -> Bars:

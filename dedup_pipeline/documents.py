@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from dedup_pipeline.arrow import string_buffers
 from dedup_pipeline.columns import holds_bytes, json_texts, plain_rows
-from dedup_pipeline.compiled import Float64, Int64, UInt32, UInt64
+from dedup_pipeline.compiled import Float64, Int64, UInt32, UInt64, is_compiled
 from dedup_pipeline.config import Config
 from dedup_pipeline.errors import SchemaMismatch
 from dedup_pipeline.hashing import xxh3_128
@@ -127,6 +127,11 @@ class Described:
     weights: Int64
     rows: pa.RecordBatch
     bad: tuple[Bad, ...]
+
+
+def ready() -> bool:
+    """Return whether the kernels of `describe` are compiled or loaded in this process."""
+    return is_compiled(xxh3_128)
 
 
 def describe(batch: Batch, plan: Plan) -> Described:

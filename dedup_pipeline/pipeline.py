@@ -77,7 +77,11 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
     sources = find_sources(config.inputs)
     check_place(config.output, config.overwrite, {_root(source) for source in sources})
     plan = make_plan(config)
-    with StagedOutput(config.output) as staged, staged.scratch as scratch, LocalEngine(config, plan, scratch) as engine:
+    with (
+        StagedOutput(config.output, config.overwrite) as staged,
+        staged.scratch as scratch,
+        LocalEngine(config, plan, scratch) as engine,
+    ):
         digests = _digest_all(sources)
         with clock.stage(progress, "read", sum(source.size for source in sources), "bytes"):
             documents = engine.gather(sources, progress)

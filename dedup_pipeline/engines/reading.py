@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future
 import pyarrow as pa
 
 from dedup_pipeline.config import Config
-from dedup_pipeline.documents import Described, Plan, describe
+from dedup_pipeline.documents import Described, Plan, describe, ready
 from dedup_pipeline.engines.gathered import Gathered, Gatherer
 from dedup_pipeline.errors import SourceBroken, TooManyBadRecords
 from dedup_pipeline.progress import Progress
@@ -18,6 +18,8 @@ from dedup_pipeline.sources import Extraction, ReadOptions, Source, read_source
 from dedup_pipeline.store.scratch import Scratch
 
 _BAD_ALWAYS_ALLOWED = 10
+_PATIENCE = 2.0
+"""Seconds before a first batch that is still being described calls for a word."""
 _LEAST_BATCH, _MOST_BATCH = 2 << 20, 8 << 20
 
 
@@ -59,15 +61,21 @@ def gather(
                 waiting.append((index, batch, pool.submit(describe, batch, plan)))
                 progress.advance(batch.bytes_read)
                 while len(waiting) > config.threads:
-                    _append(gatherer, *waiting.popleft())
+                    _append(gatherer, progress, *waiting.popleft())
     while waiting:
-        _append(gatherer, *waiting.popleft())
+        _append(gatherer, progress, *waiting.popleft())
     _check_bad(gatherer, config)
     return gatherer.finish()
 
 
-def _append(gatherer: Gatherer, index: int, batch: Batch, described: Future[Described]) -> None:
-    gatherer.append(index, batch, described.result())
+def _append(gatherer: Gatherer, progress: Progress, index: int, batch: Batch, described: Future[Described]) -> None:
+    try:
+        done = described.result(timeout=None if ready() else _PATIENCE)
+    except TimeoutError:
+        if not ready():
+            progress.say("Compiling the kernels for this machine; it takes about half a minute, once.")
+        done = described.result()
+    gatherer.append(index, batch, done)
 
 
 def _whole(source: Source, options: ReadOptions, extraction: Extraction, plan: Plan, stop: bool) -> Iterator[Batch]:

@@ -34,14 +34,14 @@ def check_place(output: Path, overwrite: bool, inputs: Iterable[Path]) -> None:
         OutputError: it exists and ``overwrite`` is not set, is no output folder of ours, or its parent
             cannot be written.
     """
-    place = output.resolve()
+    place = _settled(output)
     for path in inputs:
         source = path.resolve()
         if place == source or place in source.parents or source in place.parents:
             raise ConfigError(
                 f"--output {output} and the input {path} lie in one another; choose an --output elsewhere."
             )
-    if not place.parent.is_dir():
+    if not os.path.isdir(place.parent):
         raise OutputError(f"--output {output}: the folder {place.parent} does not exist. Make it, or choose another.")
     if not os.access(place.parent, os.W_OK | os.X_OK):
         raise OutputError(f"--output {output}: no permission to write in {place.parent}. Choose another folder.")
@@ -49,23 +49,68 @@ def check_place(output: Path, overwrite: bool, inputs: Iterable[Path]) -> None:
         return
     if not overwrite:
         raise OutputError(f"--output {output} exists. Choose another folder, or replace it with --overwrite.")
-    if not (place / "manifest.json").is_file() and (not place.is_dir() or any(place.iterdir())):
+    if not _is_ours(place):
         raise OutputError(f"--output {output} exists and is no output of dedup-pipeline, so it is not overwritten.")
 
 
-class StagedOutput:
-    """An output folder in the making: a private folder beside its place, gone on every failure."""
+def _settled(output: Path) -> Path:
+    """Return the output's place without links.
 
-    def __init__(self, output: Path) -> None:
+    Raises:
+        ConfigError: no file can have that name, or DuckDB could not spill beside it.
+    """
+    try:
+        place = output.resolve()
+        str(place).encode()
+        os.lstat(place)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return place
+    except UnicodeEncodeError:
+        reason = "its name is no UTF-8"
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long, a loop of links, a NUL
+        reason = getattr(error, "strerror", None) or str(error)
+    else:
+        return place
+    raise ConfigError(f"--output {output}: {reason}. Choose another folder.")
+
+
+def _is_ours(place: Path) -> bool:
+    """Return whether a folder is empty or holds an output of this package: other programs write manifests too."""
+    try:
+        if not os.listdir(place):
+            return True
+        manifest = json.loads((place / "manifest.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and "dedup_pipeline" in manifest
+
+
+class StagedOutput:
+    """An output folder in the making: a private folder beside its place, gone on every failure.
+
+    Args:
+        output: its place.
+        overwrite: whether `publish` may replace what stands there.
+    """
+
+    def __init__(self, output: Path, overwrite: bool = False) -> None:
         self.output = output
-        self._place = output.resolve()
+        self._overwrite = overwrite
+        self._place = _settled(output)
+        shortened = self._place.name.encode()[:100].decode(errors="ignore")
         with writing(self._place.parent):
-            self._folder = Path(mkdtemp(prefix=f".{self._place.name[:100]}.staged-", dir=self._place.parent))
+            self._folder = Path(mkdtemp(prefix=f".{shortened}.staged-", dir=self._place.parent))
         self._result = self._folder / "out"
-        with writing(self._result):
-            for table in _TABLES:
-                (self._result / table).mkdir(parents=True)
-        self.scratch = Scratch(self._folder / "scratch")
+        self._aside = self._folder / "replaced"
+        self._stuck = False
+        try:
+            with writing(self._result):
+                for table in _TABLES:
+                    (self._result / table).mkdir(parents=True)
+            self.scratch = Scratch(self._folder / "scratch")
+        except BaseException:
+            self._vanish()
+            raise
 
     def __enter__(self) -> StagedOutput:
         return self
@@ -73,7 +118,15 @@ class StagedOutput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            self._vanish()
+        except KeyboardInterrupt:
+            self._vanish()
+            raise
+
+    def _vanish(self) -> None:
+        if not self._stuck:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def write_table(
         self, table: str, schema: pa.Schema, parts: list[Part], rows: RowSource, compression: str, pool: Executor
@@ -96,7 +149,8 @@ class StagedOutput:
     def write_text(self, name: str, text: str) -> None:
         """Write a small file, UTF-8."""
         path = self._result / name
-        with writing(path), open(path, "x", encoding="utf-8", newline="\n") as file:
+        # A file name that is no UTF-8 arrives as lone surrogates; their escapes are what JSON would write.
+        with writing(path), open(path, "x", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
 
     def files(self) -> list[dict[str, Any]]:
@@ -111,23 +165,37 @@ class StagedOutput:
         """Make everything durable and rename it into place.
 
         Raises:
-            OutputError: the disk refused; what stood at the output's place stands there still.
+            OutputError: the disk refused, or something came to stand there meanwhile and ``overwrite`` is not
+                set; what stood at the output's place stands there still.
         """
         with writing(self._result):
             for path in sorted(self._result.rglob("*"), reverse=True):
                 _sync(path)
             _sync(self._result)
+        if os.path.lexists(self._place) and not self._overwrite:
+            raise OutputError(f"--output {self.output} has come to exist during the run. Choose another folder.")
         with writing(self.output):
-            aside = self._folder / "replaced"
-            if os.path.lexists(self._place):
-                os.rename(self._place, aside)
             try:
+                if os.path.lexists(self._place):
+                    os.rename(self._place, self._aside)
                 os.rename(self._result, self._place)
-            except OSError:
-                if aside.exists():
-                    os.rename(aside, self._place)
+                _sync(self._place.parent)
+            except BaseException:  # an interruption between the two must not lose the old one
+                self._put_back()
                 raise
-            _sync(self._place.parent)
+
+    def _put_back(self) -> None:
+        try:
+            if not self._result.exists():
+                os.rename(self._place, self._result)
+            if self._aside.exists():
+                os.rename(self._aside, self._place)
+        except OSError as error:
+            self._stuck = True
+            raise OutputError(
+                f"{self.output}: the disk failed while it was replaced: {error.strerror}. What does not stand there "
+                f"is in {self._folder}: move it by hand."
+            ) from error
 
 
 def to_json(value: Mapping[str, Any]) -> str:
