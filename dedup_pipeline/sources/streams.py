@@ -23,7 +23,7 @@ from dedup_pipeline.sources.codecs import DECODERS, MAGICS, UNREADABLE, CodecFau
 HOLD = 16 << 20
 """Bytes of a member held back until its checksum has been seen."""
 
-_CHUNK = 64 << 10
+_CHUNK = 256 << 10
 _FREE = 16 << 20  # decompressed bytes before the ratio is looked at
 _GARBAGE = 1 << 20
 

@@ -132,6 +132,21 @@ def test_the_scan_never_accepts_a_tracking_name(name: str) -> None:
         assert kept(f"{PLAIN}?{query}", STRICT) == len(f"{PLAIN}?{query}")
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_equals_the_single_form_on_the_golden_table(profile: str) -> None:
+    rows = map(json.loads, (Path(__file__).parent / "golden.jsonl").read_text(encoding="ascii").splitlines())
+    urls: list[str | None] = [repair(row["input"]) for row in rows]
+    assert_equals_single(urls, pa.array(urls), profile)
+
+
+@pytest.mark.parametrize("tail", ["", "#part", "?b=1&a=2", "?"])
+def test_the_limit_counts_the_url_as_it_stands(tail: str) -> None:
+    url = f"{PLAIN}{tail}"
+    for limit in range(len(url) - 6, len(url) + 2):
+        assert_equals_single([url], pa.array([url]), "default", limit)
+        assert (canonicalize_urls(pa.array([url]), max_bytes=limit)[1][0] == 0) == (len(url) <= limit)
+
+
 def test_canonical_columns_come_back_without_a_copy() -> None:
     array = pa.array([PLAIN, f"{PLAIN}?a=1"])
     keys, codes = canonicalize_urls(array)
