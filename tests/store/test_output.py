@@ -62,7 +62,7 @@ def test_the_staging_folder_is_private(tmp_path: Path) -> None:
 def test_a_failure_while_publishing_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, nth: int
 ) -> None:
-    with StagedOutput(tmp_path / "out") as staged:
+    with StagedOutput(tmp_path / "out", overwrite=True) as staged:
         fill(staged, "old")
         staged.publish()
     calls = 0
@@ -77,7 +77,7 @@ def test_a_failure_while_publishing_leaves_the_old_one(
 
     monkeypatch.setattr(module.os, function, failing)
     failed = False
-    with StagedOutput(tmp_path / "out") as staged:
+    with StagedOutput(tmp_path / "out", overwrite=True) as staged:
         fill(staged, "new")
         try:
             staged.publish()
@@ -91,10 +91,19 @@ def test_a_failure_while_publishing_leaves_the_old_one(
 
 def test_overwriting_replaces_all_of_it(tmp_path: Path) -> None:
     for text in ("old", "new"):
-        with StagedOutput(tmp_path / "out") as staged:
+        with StagedOutput(tmp_path / "out", overwrite=True) as staged:
             fill(staged, text)
             staged.publish()
     assert (tmp_path / "out" / "manifest.json").read_text() == "new"
+
+
+def test_what_came_to_stand_there_meanwhile_stays(tmp_path: Path) -> None:
+    with StagedOutput(tmp_path / "out") as staged:
+        fill(staged)
+        (tmp_path / "out").mkdir()
+        with pytest.raises(OutputError, match="come to exist"):
+            staged.publish()
+    assert not list((tmp_path / "out").iterdir())
 
 
 class TestPlaces:
