@@ -78,7 +78,7 @@ def run(
 
             result = run_pipeline(chosen, console)
         if as_json:
-            _print(json.dumps(_machine_summary(result.manifest, result.output, result.published), ensure_ascii=False))
+            _print(json.dumps(_machine_summary(result.manifest, result.output, result.published)))
         elif not quiet:
             _print(summary(result))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import Any
 
@@ -119,7 +120,7 @@ def _curve(lsh: dict[str, Any]) -> str:
 
 def _settings(sections: dict[str, Any]) -> str:
     rows = [
-        [escape(f"{section}.{key}"), escape(str(value))]
+        [escape(f"{section}.{key}"), escape(json.dumps(value, ensure_ascii=False))]
         for section, values in sections.items()
         for key, value in values.items()
     ]

@@ -8,7 +8,7 @@ source is called; then its configuration is locked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +103,9 @@ class Relations:
         try:
             yield
         finally:
-            for name in tables:
-                self._connection.unregister(name)
+            with suppress(self._errors):  # whoever gave up reading may have closed the connection before
+                for name in tables:
+                    self._connection.unregister(name)
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._open = ExitStack()
+        self._files: list[BinaryIO] = []
         with writing(folder):
             folder.mkdir(mode=0o700, parents=True)
 
@@ -52,27 +52,29 @@ class Scratch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Files that a failure left open: what is still in their buffers goes nowhere anyway.
-        self._open.close()
+        for file in self._files:
+            with suppress(OSError):  # what a failure left in a buffer goes nowhere anyway
+                file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def open(self, path: Path, buffering: int) -> BinaryIO:
+        """Return a new file to append to, closed with the scratch if not before."""
+        with writing(path):
+            file: BinaryIO = open(path, "xb", buffering=buffering)  # noqa: SIM115 - closed by __exit__
+        self._files.append(file)
+        return file
 
     def column(self, name: str, dtype: npt.DTypeLike, width: int = 1) -> GrowingColumn:
         """Return a column to append to; ``width`` values a row."""
-        made = GrowingColumn(self.folder / name, np.dtype(dtype), width)
-        self._open.callback(made.abandon)
-        return made
+        return GrowingColumn(self, self.folder / name, np.dtype(dtype), width)
 
     def strings(self, name: str) -> GrowingStrings:
         """Return a column of strings to append to."""
-        made = GrowingStrings(self.folder / name)
-        self._open.callback(made.abandon)
-        return made
+        return GrowingStrings(self, self.folder / name)
 
     def batches(self, name: str) -> GrowingBatches:
         """Return a store of record batches to append to."""
-        made = GrowingBatches(self.folder / name)
-        self._open.callback(made.abandon)
-        return made
+        return GrowingBatches(self, self.folder / name)
 
     def array(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int], fill: Any = None) -> npt.NDArray[Any]:
         """Return a mapped array of a fixed shape, all zero or all ``fill``.
@@ -95,12 +97,11 @@ class Scratch:
 class GrowingColumn:
     """Numbers appended to a file."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], width: int) -> None:
+    def __init__(self, scratch: Scratch, path: Path, dtype: np.dtype[Any], width: int) -> None:
         self._path = path
         self._dtype = dtype
         self._width = width
-        with writing(path):
-            self._file = open(path, "xb", buffering=1 << 20)  # noqa: SIM115 - closed by finish()
+        self._file = scratch.open(path, 1 << 20)
 
     def append(self, values: npt.NDArray[Any]) -> None:
         """Append values of this column's type, of shape (n,) or (n, width)."""
@@ -117,19 +118,14 @@ class GrowingColumn:
             flat = np.memmap(self._path, dtype=self._dtype, mode="r").view(np.ndarray)
         return flat if self._width == 1 else flat.reshape(-1, self._width)
 
-    def abandon(self) -> None:
-        """Close the file, written or not."""
-        with suppress(OSError):
-            self._file.close()
-
 
 class GrowingStrings:
     """Strings appended to a file: bytes, end offsets and validity."""
 
-    def __init__(self, path: Path) -> None:
-        self._bytes = GrowingColumn(path.with_suffix(".bytes"), np.dtype(np.uint8), 1)
-        self._ends = GrowingColumn(path.with_suffix(".ends"), np.dtype(np.int64), 1)
-        self._valid = GrowingColumn(path.with_suffix(".valid"), np.dtype(np.bool_), 1)
+    def __init__(self, scratch: Scratch, path: Path) -> None:
+        self._bytes = GrowingColumn(scratch, path.with_suffix(".bytes"), np.dtype(np.uint8), 1)
+        self._ends = GrowingColumn(scratch, path.with_suffix(".ends"), np.dtype(np.int64), 1)
+        self._valid = GrowingColumn(scratch, path.with_suffix(".valid"), np.dtype(np.bool_), 1)
         self._path = path.with_suffix(".bytes")
         self._end = 0
         self._ends.append(np.zeros(1, dtype=np.int64))
@@ -153,22 +149,16 @@ class GrowingStrings:
         bits = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
         return pa.Array.from_buffers(pa.large_string(), len(valid), [bits, pa.py_buffer(ends), pa.py_buffer(content)])
 
-    def abandon(self) -> None:
-        """Close the files, written or not."""
-        for column in (self._bytes, self._ends, self._valid):
-            column.abandon()
-
 
 class GrowingBatches:
     """Record batches appended to one file, each readable on its own without a copy."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, scratch: Scratch, path: Path) -> None:
         self._path = path
         self._places: list[tuple[int, int, pa.Schema]] = []
         self._end = 0
         self._mapped: pa.Buffer | None = None
-        with writing(path):
-            self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by finish()
+        self._file = scratch.open(path, 0)
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Append one batch; its schema may differ from the others'."""
@@ -186,11 +176,6 @@ class GrowingBatches:
         with writing(self._path):
             self._file.close()
         self._mapped = pa.memory_map(str(self._path)).read_buffer() if self._end else None
-
-    def abandon(self) -> None:
-        """Close the file, written or not; what is mapped stays readable."""
-        with suppress(OSError):
-            self._file.close()
 
     def __len__(self) -> int:
         return len(self._places)
