@@ -163,7 +163,7 @@ class Config:
 def load_config(
     path: str | os.PathLike[str] | None = None,
     *,
-    inputs: Sequence[str | os.PathLike[str]],
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     set: Mapping[str, Any] | None = None,
     threads: int | None = None,
@@ -176,7 +176,7 @@ def load_config(
 
     Args:
         path: TOML file; None for the defaults.
-        inputs: files, folders or globs.
+        inputs: a file, folder or glob, or several.
         output: folder to write.
         set: settings by dotted name, for instance ``{"near.threshold": 0.7}``.
         threads: worker threads; None for the processors this process may use.
@@ -188,6 +188,8 @@ def load_config(
     Raises:
         ConfigError: naming every problem found.
     """
+    if isinstance(inputs, str | os.PathLike):
+        inputs = [inputs]
     problems: list[str] = []
     tree = _read_toml(path) if path is not None else {}
     for name, value in (set or {}).items():
@@ -197,7 +199,7 @@ def load_config(
             continue
         _place(tree[section], key.split("."), copy.deepcopy(value))
     made = {name: _section(name, kind, tree.get(name, {}), problems) for name, kind in _SECTIONS.items()}
-    problems.extend(_unknown(f"[{name}]", name, _SECTIONS) for name in tree if name not in _SECTIONS)
+    problems.extend(_unknown_top(name, value) for name, value in tree.items() if name not in _SECTIONS)
     made["output_options"] = made.pop("output")
     limit = _bytes("memory_limit", memory_limit, problems)
     if not inputs:
@@ -264,6 +266,15 @@ def _unknown(shown: str, name: str, known: Iterable[str]) -> str:
     return f"{shown} is unknown; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}")
 
 
+def _unknown_top(name: str, value: Any) -> str:
+    """Return the complaint about a name outside the sections: a misspelt section, or a setting without its own."""
+    if not isinstance(value, dict):
+        known = [f"{section}.{entry.name}" for section, kind in _SECTIONS.items() for entry in fields(kind)]
+        bare = [full for full in known if full.partition(".")[2] == name]
+        return f"{name} stands outside of a section; did you mean {bare[0]}?" if bare else _unknown(name, name, known)
+    return _unknown(f"[{name}]", name, _SECTIONS)
+
+
 def _section(name: str, kind: type, given: Any, problems: list[str]) -> Any:
     """Return one section from its TOML table, collecting problems."""
     default = kind()
@@ -309,7 +320,10 @@ def _typed(name: str, value: Any, default: Any) -> Any:
     if isinstance(default, tuple):
         kind: type = int if name == "input.status" else str
         if not isinstance(value, list | tuple) or not all(type(entry) is kind for entry in value):
-            raise ValueError(f"{name} = {value!r}: give a list of {'numbers' if kind is int else 'texts'}")
+            example = "[200, 203]" if kind is int else json.dumps([value if isinstance(value, str) else "one"])
+            raise ValueError(
+                f"{name} = {value!r}: give a list of {'numbers' if kind is int else 'texts'}, as {example}"
+            )
         return tuple(value)
     return _need(name, value, str, "a text")
 

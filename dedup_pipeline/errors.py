@@ -48,17 +48,20 @@ class SourceBroken(InputError):
         position: position at which the first unusable record would have stood.
         reason: short stable word, for instance ``truncated`` or ``checksum``.
         detail: one sentence with offsets or the library's own words.
+
+    The message ends with ``remedy``, by default what helps with a damaged file.
     """
 
-    def __init__(self, source: str, position: int, reason: str, detail: str) -> None:
+    def __init__(self, source: str, position: int, reason: str, detail: str, remedy: str = "") -> None:
         self.source = source
         self.position = position
         self.reason = reason
         self.detail = detail
-        super().__init__(
-            f"{source}: {reason} at record {position}: {detail}. Repair or remove the file, or set "
-            'safety.broken_sources = "quarantine" to use what is whole before that point.'
+        remedy = remedy or (
+            'Repair or remove the file, or set safety.broken_sources = "quarantine" to use what is whole before that '
+            "point."
         )
+        super().__init__(f"{source}: {reason} at record {position}: {detail}. {remedy}")
 
 
 class SchemaMismatch(InputError):

@@ -73,7 +73,7 @@ def _fates(row: Any) -> dict[str, Any]:
     }
 
 
-def lsh_of(config: Config, plan: Plan, near: Near, pairs: int) -> dict[str, Any]:
+def lsh_of(config: Config, plan: Plan, near: Near) -> dict[str, Any]:
     """Return the shape of the banded index and what it promises."""
     bands, rows = plan.bands
     threshold = config.near.threshold
@@ -87,7 +87,7 @@ def lsh_of(config: Config, plan: Plan, near: Near, pairs: int) -> dict[str, Any]
         "curve": {str(point): candidate_probability(point, bands, rows) for point in _CURVE},
         "distinct_texts": len(near.numbers),
         "candidate_pairs": near.candidates,
-        "verified_pairs": pairs,
+        "verified_pairs": len(near.neighbours.others) // 2,
         "largest_bucket": near.largest_bucket,
         "capped_buckets": 0,
     }

@@ -98,7 +98,7 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
         inputs = manifest.inputs_of(sources, [digest.result() for digest in digests])
         run_id = _run_id(inputs, config)
         with clock.stage(progress, "write", len(documents), "documents"):
-            pairs = _write_tables(staged, engine, documents, priority, near, verdicts, outcome, run_id, config)
+            _write_tables(staged, engine, documents, priority, near, verdicts, outcome, run_id, config)
         described: dict[str, Any] = {
             "dedup_pipeline": __version__,
             "run": run_id,
@@ -108,7 +108,7 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
             "schemes": manifest.schemes(),
             "inputs": inputs,
             "bloom": manifest.seen_of(documents),
-            "lsh": manifest.lsh_of(config, plan, near, pairs),
+            "lsh": manifest.lsh_of(config, plan, near),
             "warnings": safety.warnings(counts, config, plan),
             "environment": manifest.environment_of(config),
         }
@@ -165,8 +165,8 @@ def _write_tables(
     outcome: Outcome,
     run_id: str,
     config: Config,
-) -> int:
-    """Write all tables of the output; return the number of pairs."""
+) -> None:
+    """Write all tables of the output."""
     compression = config.output_options.compression
     everything = np.ones(len(documents), dtype=np.bool_)
     kept = outcome.fates == KEPT
@@ -183,7 +183,6 @@ def _write_tables(
     write("quarantine", QUARANTINE, ~documents.usable, lambda s, e: ledger.quarantine_rows(documents, s, e))
     numbered = engine.pairs(near, priority, verdicts)
     batches = (ledger.pair_rows(documents, batch, run_id) for batch in numbered)
-    pairs = staged.write_stream("pairs", PAIRS, batches, GROUP_ROWS, compression)
+    staged.write_stream("pairs", PAIRS, batches, GROUP_ROWS, compression)
     for part in writing:
         part.result()
-    return pairs

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from dedup_pipeline.arrow import string_buffers
 from dedup_pipeline.columns import compact_json, decoded, holds_bytes, json_texts, plain
 from dedup_pipeline.compiled import Bytes, Int64, UInt64, kernel
+from dedup_pipeline.errors import ConfigError
 from dedup_pipeline.hashing import xxh3_128
 from dedup_pipeline.schema import SEEN, Kind
 
@@ -149,6 +150,8 @@ def record_fingerprint(record: Mapping[str, Any], fields: Sequence[str]) -> str 
     >>> record_fingerprint({"title": ""}, ["title"]) is None
     True
     """
+    if isinstance(fields, str):
+        raise ConfigError(f"fields = {fields!r} is one text: give a list of field names")
     columns = [seen_array([record.get(name, _MISSING)]) for name in fields]
     hashes, present = fingerprints(columns, 1)
     return f"{int(hashes[0, 0]):016x}{int(hashes[0, 1]):016x}" if present[0] else None

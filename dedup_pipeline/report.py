@@ -12,8 +12,9 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1r
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}
 table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem;text-align:right}
 th,td{border-bottom:1px solid var(--line)}
-th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}
-.wide{overflow-x:auto}.bar{display:block;height:.7rem;background:var(--bar);min-width:1px}
+th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere;min-width:9rem}
+.track{min-width:8rem}
+.wide{overflow-x:auto}.bar{display:block;height:.7rem;background:var(--bar)}
 .track{background:var(--soft);width:100%}
 li{margin:.3rem 0}@media print{body{max-width:none}}
 """

@@ -69,6 +69,10 @@ def warnings(counts: dict[str, Any], config: Config, plan: Plan) -> list[str]:
         said.append(f"{counts['no_text']:,} of {counts['read']:,} documents have no text: is input.text right?")
     if counts["read"] and not dropped:
         said.append("No duplicate was found.")
+    for source in counts["sources"]:
+        lost, read = sum(source["dropped"].values()), source["read"]
+        if read >= _LEAST_SOURCE and lost > config.safety.max_dropped_fraction * read:
+            said.append(f"{source['source']} lost {lost:,} of {read:,} documents in all stages: is that expected?")
     recall = candidate_probability(config.near.threshold, *plan.bands)
     if config.near.enabled and recall < config.near.target_recall:
         said.append(

@@ -116,7 +116,7 @@ def test_settings_are_not_changed_for_the_caller() -> None:
         (b"# \xff\n", "no valid TOML"),
         (b"near = 3\n", "[near] must be a table"),
         (b"[[near]]\nn = 3\n", "[near] must be a table"),
-        (b"threshold = 0.7\n", "[threshold] is unknown"),
+        (b"threshold = 0.7\n", "threshold stands outside of a section; did you mean near.threshold?"),
     ],
 )
 def test_a_file_that_is_no_configuration(tmp_path: Path, content: bytes, words: str) -> None:

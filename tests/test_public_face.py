@@ -100,3 +100,14 @@ def test_the_drawn_tree_of_errors_is_the_real_one() -> None:
         assert real[name].__bases__[0].__name__ == parent
         if code is not None:
             assert real[name].exit_code == code
+
+
+def test_one_text_where_several_are_meant_is_refused() -> None:
+    with pytest.raises(dedup_pipeline.DedupError, match="one text"):
+        dedup_pipeline.near_duplicates("abc")
+    with pytest.raises(dedup_pipeline.DedupError, match="one text"):
+        dedup_pipeline.record_fingerprint({"text": "a"}, "text")
+
+
+def test_one_input_may_stand_alone() -> None:
+    assert dedup_pipeline.load_config(inputs="crawl", output="out").inputs == ("crawl",)

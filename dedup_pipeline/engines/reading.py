@@ -81,11 +81,13 @@ def _append(gatherer: Gatherer, progress: Progress, index: int, batch: Batch, de
 def _whole(source: Source, options: ReadOptions, extraction: Extraction, plan: Plan, stop: bool) -> Iterator[Batch]:
     """Yield the batches of a source; where it breaks off, raise or end with one unusable document."""
     lacking = set(plan.required)
+    names: dict[str, None] = {}
     after = 0
     rows = 0
     try:
         for batch in read_source(source, options, extraction):
             lacking.difference_update(batch.rows.schema.names)
+            names |= dict.fromkeys(batch.rows.schema.names)
             rows += batch.rows.num_rows
             if len(batch.positions):
                 after = batch.positions[-1].as_py() + 1
@@ -93,9 +95,12 @@ def _whole(source: Source, options: ReadOptions, extraction: Extraction, plan: P
                 after = max(after, batch.bad[-1].position + 1)
             yield batch
         if lacking and rows:
-            names = ", ".join(sorted(lacking))
-            detail = f"the configured column {names} stands in no record"
-            raise SourceBroken(source.name, after, "missing_column", detail)
+            detail = f"the configured column {', '.join(sorted(lacking))} stands in no record"
+            remedy = (
+                f"The columns there are {', '.join(list(names)[:50]) or 'none'}: mend [input], [records] or "
+                '[keep], or leave the file out (safety.broken_sources = "quarantine" uses its records without it).'
+            )
+            raise SourceBroken(source.name, after, "missing_column", detail, remedy)
     except SourceBroken as broken:
         if stop:
             raise

@@ -127,6 +127,8 @@ def _check_permutations(num_perm: int) -> None:
 
 def _as_strings(texts: Any) -> pa.Array:
     """Return texts as one Arrow array of strings or binary."""
+    if isinstance(texts, str | bytes):
+        raise ConfigError("texts is one text: give a list, an Arrow array or a pandas series of texts")
     if isinstance(texts, pa.ChunkedArray):
         # To bytes, not to strings: bytes need not be UTF-8.
         return texts.cast(pa.large_binary()).combine_chunks()

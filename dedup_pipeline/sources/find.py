@@ -54,7 +54,7 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
                 if other is not None:
                     raise ConfigError(
                         f"two sources are called {source.name!r}: {printable(other.path)} and "
-                        f"{printable(source.path)}. Name each file once, or put them into folders of different names."
+                        f"{printable(source.path)}. Name each file once; of two, name the folders."
                     )
                 found[source.name] = source
         if not count:
