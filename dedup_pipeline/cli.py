@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -190,4 +190,22 @@ def _fail(message: str, code: int) -> None:
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    finally:
+        _let_go(sys.stdout)
+        _let_go(sys.stderr)
+
+
+def _let_go(stream: TextIO | None) -> None:
+    """Flush a stream; where nobody reads it, send what is left nowhere.
+
+    The interpreter flushes once more while it ends, and would end with 120 instead of the exit code.
+    """
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -25,6 +25,9 @@ from dedup_pipeline.errors import ConfigError
 NORMALISERS = ("nfc", "case", "relative_time", "whitespace")
 """Field normalisations for fingerprints, in the order in which they are applied."""
 
+_MOST_THREADS = 1024
+_MOST_NUMBER = 1 << 50
+"""No setting means anything beyond this: a petabyte, a quadrillion records."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
@@ -236,7 +239,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {text!r}: write SECTION.KEY=VALUE, for instance near.threshold=0.7")
     try:
         tree = tomllib.loads(f"value = {value}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError):  # the latter two: digits or brackets without end
         tree = {}
     # More than one key: a line break in the text, which must not smuggle in another setting.
     return name.strip(), tree["value"] if len(tree) == 1 else value.strip()
@@ -247,7 +250,9 @@ def _read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"--config {os.fspath(path)}: {error.strerror}. Name a readable TOML file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"--config {os.fspath(path)} is nested too deeply. A setting is SECTION.KEY.") from None
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, a NUL in the path
         raise ConfigError(f"--config {os.fspath(path)} is no valid TOML: {error}") from None
 
 
@@ -310,13 +315,8 @@ def _typed(name: str, value: Any, default: Any) -> Any:
         raise ValueError(f'{name} = {value!r}: give a whole number or "auto"')
     if isinstance(default, bool):
         return _need(name, value, bool, "true or false")
-    if isinstance(default, int):
-        return _need(name, value, int, "a whole number")
-    if isinstance(default, float):
-        number = _need(name, value, (int, float), "a number")
-        if not math.isfinite(number):
-            raise ValueError(f"{name} = {value!r}: give a finite number")
-        return float(number)
+    if isinstance(default, int | float):
+        return _number(name, value, isinstance(default, int))
     if isinstance(default, tuple):
         kind: type = int if name == "input.status" else str
         if not isinstance(value, list | tuple) or not all(type(entry) is kind for entry in value):
@@ -326,6 +326,16 @@ def _typed(name: str, value: Any, default: Any) -> Any:
             )
         return tuple(value)
     return _need(name, value, str, "a text")
+
+
+def _number(name: str, value: Any, whole: bool) -> int | float:
+    """Return a number of a size that some setting could mean."""
+    number: int | float = _need(name, value, int if whole else (int, float), "a whole number" if whole else "a number")
+    if isinstance(number, int) and abs(number) > _MOST_NUMBER:
+        raise ValueError(f"{name}: give a number of at most {_MOST_NUMBER}")
+    if not math.isfinite(number):
+        raise ValueError(f"{name} = {value!r}: give a finite number")
+    return number if whole else float(number)
 
 
 def _need(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> Any:
@@ -354,7 +364,7 @@ def _bytes(name: str, value: Any, problems: list[str]) -> int:
         problems.append(f'{name} = {value!r}: give bytes or a size such as "2GB"')
         return 0
     power = " KMGT".index(match[2].upper() or " ")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+    return int(min(float(match[1]), 2.0 * _MOST_NUMBER) * (1024 if match[3] else 1000) ** power)
 
 
 def _settled(config: Config) -> Config:
@@ -369,10 +379,14 @@ def _check(config: Config, wrong: Set[str]) -> list[str]:
     near, urls, safety, limits = config.near, config.urls, config.safety, config.limits
     open_unit: Callable[[float], bool] = lambda value: 0.0 < value < 1.0  # noqa: E731
     rules: list[tuple[bool, str]] = [
-        (config.threads >= 1, f"threads = {config.threads}: give at least 1"),
+        (1 <= config.threads <= _MOST_THREADS, f"threads = {config.threads}: give 1 to {_MOST_THREADS}"),
         (
             "memory_limit" in wrong or config.memory_limit >= 256 * 1000**2,
             f"memory_limit = {config.memory_limit}: give at least 256MB",
+        ),
+        (
+            "memory_limit" in wrong or config.memory_limit <= _MOST_NUMBER,
+            "memory_limit: give at most 1000TB",
         ),
         (config.input.batch_rows >= 1, f"input.batch_rows = {config.input.batch_rows}: give at least 1"),
         _one_of("input.format", config.input.format, ("auto", "parquet", "jsonl", "csv", "warc", "arc")),
@@ -397,6 +411,7 @@ def _check(config: Config, wrong: Set[str]) -> list[str]:
         (0.0 <= safety.max_dropped_fraction <= 1.0, "safety.max_dropped_fraction: give 0 to 1"),
         (safety.max_cluster >= 1, f"safety.max_cluster = {safety.max_cluster}: give at least 1"),
         (1 <= limits.record_bytes <= 2**31 - 1, "limits.record_bytes: give 1 byte to 2 GB"),
+        (limits.url_bytes <= 2**31 - 1, "limits.url_bytes: give at most 2147483647"),
         (limits.decompression_ratio >= 1, "limits.decompression_ratio: give at least 1"),
         (limits.url_bytes >= 1, "limits.url_bytes: give at least 1"),
         _one_of("output.compression", config.output_options.compression, ("zstd", "snappy", "gzip", "none")),

@@ -82,6 +82,8 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
         staged.scratch as scratch,
         LocalEngine(config, plan, scratch) as engine,
     ):
+        for left in staged.leftovers:
+            progress.say(f"{left} was left by a run that was killed, or belongs to one that goes on; else delete it.")
         digests = _digest_all(sources)
         with clock.stage(progress, "read", sum(source.size for source in sources), "bytes"):
             documents = engine.gather(sources, progress)

@@ -155,7 +155,7 @@ def test_every_problem_stands_in_one_message(tmp_path: Path) -> None:
         "near: a setting is named SECTION.KEY",
         "limits.record_bytes = 'many': give bytes or a size",
         "memory_limit = 'much': give bytes or a size",
-        "threads = 0: give at least 1",
+        "threads = 0: give 1 to 1024",
         "INPUT: name at least one",
     ):
         assert words in message
@@ -505,3 +505,37 @@ def test_a_file_and_settings_give_one_fingerprint(tmp_path: Path) -> None:
     assert made(None, path).fingerprint() == made({"near.threshold": 1.0, "near.n": 4}).fingerprint()
     assert len(made().fingerprint()) == 32
     assert int(made().fingerprint(), 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("near.threshold", 10**400),
+        ("near.n", 10**400),
+        ("limits.url_bytes", 10**23),
+        ("limits.record_bytes", "9" * 400),
+        ("safety.max_cluster", 10**60),
+    ],
+)
+def test_numbers_without_end_are_refused_by_name(name: str, value: Any) -> None:
+    assert name in refusal({name: value})
+
+
+@pytest.mark.parametrize("limit", [10**400, "9" * 400, "99999999999TB"])
+def test_a_memory_limit_without_end_is_refused(limit: Any) -> None:
+    assert "memory_limit" in refusal(memory_limit=limit)
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 5000, "x = " + "{a=" * 5000, "near.n = " + "9" * 5001])
+def test_a_file_without_bottom_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    assert "c.toml" in refusal(path=path)
+
+
+def test_a_setting_without_bottom_is_a_text() -> None:
+    assert parse_setting("near.n=" + "[" * 5000) == ("near.n", "[" * 5000)
+
+
+def test_a_million_threads_are_refused() -> None:
+    assert "threads" in refusal(threads=10**6)

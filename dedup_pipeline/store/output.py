@@ -97,7 +97,7 @@ class StagedOutput:
         self.output = output
         self._overwrite = overwrite
         self._place = _settled(output)
-        shortened = self._place.name.encode()[:100].decode(errors="ignore")
+        shortened = _shortened(self._place.name)
         with writing(self._place.parent):
             self._folder = Path(mkdtemp(prefix=f".{shortened}.staged-", dir=self._place.parent))
         self._result = self._folder / "out"
@@ -111,6 +111,13 @@ class StagedOutput:
         except BaseException:
             self._vanish()
             raise
+
+    @property
+    def leftovers(self) -> list[Path]:
+        """Folders beside the output that a killed run left; a run that goes on now has one too."""
+        ours = f".{_shortened(self._place.name)}.staged-"
+        found = (entry for entry in self._place.parent.iterdir() if entry.name.startswith(ours))
+        return sorted(entry for entry in found if entry != self._folder)
 
     def __enter__(self) -> StagedOutput:
         return self
@@ -196,6 +203,10 @@ class StagedOutput:
                 f"{self.output}: the disk failed while it was replaced: {error.strerror}. What does not stand there "
                 f"is in {self._folder}: move it by hand."
             ) from error
+
+
+def _shortened(name: str) -> str:
+    return name.encode()[:100].decode(errors="ignore")
 
 
 def to_json(value: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ not as memory of the process. Nothing here survives the run.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -31,10 +32,10 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OutputError(
-            f"{path}: cannot be written: {reason}. Free space or raise the limit on that disk, "
-            "or choose another --output."
-        ) from error
+        remedy = "Free space or raise the limit on that disk, or choose another --output."
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            remedy = "Raise the number of open files (ulimit -n) to 256 or more."
+        raise OutputError(f"{path}: cannot be written: {reason}. {remedy}") from error
 
 
 class Scratch:

@@ -151,3 +151,10 @@ def test_json_is_stable_and_has_no_nan() -> None:
     assert to_json({"b": 1, "a": "é"}) == '{\n  "b": 1,\n  "a": "é"\n}\n'
     with pytest.raises(ValueError, match="JSON"):
         to_json({"a": float("nan")})
+
+
+def test_what_a_killed_run_left_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".out.staged-abc").mkdir()
+    (tmp_path / ".other.staged-abc").mkdir()
+    with StagedOutput(tmp_path / "out") as staged:
+        assert staged.leftovers == [tmp_path / ".out.staged-abc"]
