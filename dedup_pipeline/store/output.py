@@ -50,7 +50,9 @@ def check_place(output: Path, overwrite: bool, inputs: Iterable[Path]) -> None:
     if not overwrite:
         raise OutputError(f"--output {output} exists. Choose another folder, or replace it with --overwrite.")
     if not _is_ours(place):
-        raise OutputError(f"--output {output} exists and is no output of dedup-pipeline, so it is not overwritten.")
+        raise OutputError(
+            f"--output {output} exists and holds something else than an output of dedup-pipeline, so it is not overwritten. Move that away, or choose another folder."
+        )
 
 
 def _settled(output: Path) -> Path:
@@ -75,10 +77,16 @@ def _settled(output: Path) -> Path:
 
 
 def _is_ours(place: Path) -> bool:
-    """Return whether a folder is empty or holds an output of this package: other programs write manifests too."""
+    """Return whether a folder is empty or holds an output of this package and nothing else.
+
+    Other programs write manifests too, and a user may have put a file of their own beside ours.
+    """
     try:
-        if not os.listdir(place):
+        names = set(os.listdir(place))
+        if not names:
             return True
+        if names - {*_TABLES, "manifest.json", "report.html"}:
+            return False
         manifest = json.loads((place / "manifest.json").read_bytes())
     except (OSError, ValueError, RecursionError):
         return False

@@ -141,6 +141,14 @@ class TestPlaces:
         with pytest.raises(OutputError, match="not overwritten"):
             check_place(tmp_path / "out", True, [])
 
+    def test_a_file_of_the_user_beside_ours_is_not_overwritten(self, tmp_path: Path) -> None:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "manifest.json").write_text('{"dedup_pipeline": "0.1.0"}')
+        check_place(tmp_path / "out", True, [])
+        (tmp_path / "out" / "notes.txt").write_text("mine")
+        with pytest.raises(OutputError, match="something else"):
+            check_place(tmp_path / "out", True, [])
+
     def test_a_dangling_link_is_something(self, tmp_path: Path) -> None:
         (tmp_path / "out").symlink_to(tmp_path / "nowhere")
         with pytest.raises(OutputError):
