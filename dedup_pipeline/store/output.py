@@ -51,7 +51,8 @@ def check_place(output: Path, overwrite: bool, inputs: Iterable[Path]) -> None:
         raise OutputError(f"--output {output} exists. Choose another folder, or replace it with --overwrite.")
     if not _is_ours(place):
         raise OutputError(
-            f"--output {output} exists and holds something else than an output of dedup-pipeline, so it is not overwritten. Move that away, or choose another folder."
+            f"--output {output} exists and holds something else than an output of dedup-pipeline, so it is not "
+            "overwritten. Move that away, or choose another folder."
         )
 
 
