@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 OURS = "dedup_pipeline"
 COPY = "plain copy"
 EXTRACTION = "plain extraction"
+READING = "our reading alone"
 
 
 def inputs_of(options: argparse.Namespace, copies: int) -> list[Path]:
@@ -125,23 +126,32 @@ def memory(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 
 def extraction(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Ours over a generated WARC beside FastWARC and Resiliparse on one thread."""
-    name = f"crawl-{options.warc_megabytes:g}.warc" + (".gz" if options.warc_gzip else "")
-    archive = options.work / name
+    """Ours over a generated WARC, and our reading of it alone, beside FastWARC and Resiliparse on one thread."""
+    archive = _archive(options)
+    script = [sys.executable, str(HERE / "plain_extract.py"), str(archive)]
+    plain = Contestant(EXTRACTION, lambda output: script, options.timeout, printed_count)
+    module = [sys.executable, "-m", "benchmarks.read_archive", str(archive), "--threads", str(options.threads)]
+    reading = Contestant(READING, lambda output: module, options.timeout, printed_count)
+    we = ours([archive], options)
+    hold([plain, reading, we], options.repeats, scratch, warm_up=[EXTRACTION, OURS])
+    print(f"\n{archive.name}: {archive.stat().st_size / 1e6:.0f} MB, {options.threads} threads, medians")
+    print(table([plain, reading, we], [plain], plain.rows_kept or 0))
+    for contestant in (reading, we):
+        print(f"{contestant.name}: {ratio(plain, contestant):.2f} times as fast as the plain extraction on one thread")
+    return {"warc": as_json([plain, reading, we])}
+
+
+def _archive(options: argparse.Namespace) -> Path:
+    """The generated archive, made where it is not there yet."""
+    name = f"crawl-{options.warc_megabytes:g}-{warc.VERSION}.warc" + (".gz" if options.warc_gzip else "")
+    archive: Path = options.work / name
     if not archive.exists():
         print(f"making {archive}", file=sys.stderr, flush=True)
         options.work.mkdir(parents=True, exist_ok=True)
         staged = archive.with_name("staged-" + name)
         warc.write_warc(staged, int(options.warc_megabytes * 1e6))
         staged.replace(archive)
-    script = [sys.executable, str(HERE / "plain_extract.py"), str(archive)]
-    plain = Contestant(EXTRACTION, lambda output: script, options.timeout, printed_count)
-    we = ours([archive], options)
-    hold([plain, we], options.repeats, scratch, warm_up=[EXTRACTION, OURS])
-    print(f"\n{archive.name}: {archive.stat().st_size / 1e6:.0f} MB, {options.threads} threads, medians")
-    print(table([plain, we], [plain], plain.rows_kept or 0))
-    print(f"ours is {ratio(plain, we):.2f} times as fast as the plain extraction on one thread")
-    return {"warc": as_json([plain, we])}
+    return archive
 
 
 def _print_failures(contestants: list[Contestant]) -> None:

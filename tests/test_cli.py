@@ -5,6 +5,7 @@ What a user's mistakes lead to stands in test_exit_codes.py.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pty
@@ -103,6 +104,17 @@ def test_all_problems_of_a_configuration_stand_in_one_message(tmp_path: Path, co
         assert words in ran.stderr
     assert os.listdir(tmp_path) == ["c.toml"]
     no_trace(ran.stderr)
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_the_collector_of_a_caller_is_given_back(crawl: Path, tmp_path: Path, ends_well: bool) -> None:
+    before = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
+    with signals_as_they_were():
+        ran = CliRunner().invoke(
+            app, ["run", str(crawl if ends_well else tmp_path / "none"), "-o", str(tmp_path / "o")]
+        )
+    assert (ran.exit_code == 0) is ends_well
+    assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 def test_help_names_every_option(command_line: CommandLine) -> None:
