@@ -13,8 +13,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from sample_documents import Document
 from sample_files import crawl_bytes, feed_bytes
-from sample_plan import Document, documents, labels
+from sample_plan import documents, labels
 
 SOURCES = {"crawl": "sample/crawl.warc.gz", "feed": "sample/feed.jsonl"}
 EXPECTED = ("id", "plant", "expected", "stage", "keeper", "same_content", "source", "address", "note")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from sample_plan import Document
+from sample_documents import Document
 
 LICENCE = "Apache-2.0"
 SOURCE_NOTE = "written for the dedup_pipeline sample"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sample_plan import Document, Group, Planter
+from sample_documents import Document, Group, Planter
 from sample_texts import Text
 
 VARIANTS = (

@@ -218,7 +218,7 @@ def test_files_are_what_the_script_makes(tmp_path: Path) -> None:
 
 def test_nothing_else_lies_there_and_it_is_small() -> None:
     texts = {f"texts/{name}.txt" for name in ("english", "other", "parts")}
-    scripts = {"make_sample.py", *(f"sample_{name}.py" for name in ("files", "plan", "special", "texts"))}
+    scripts = {"make_sample.py", *(f"sample_{name}.py" for name in ("documents", "files", "plan", "special", "texts"))}
     caches = {"__pycache__", ".mypy_cache", ".ruff_cache"}
     found = [path for path in DATA.rglob("*") if path.is_file() and not caches & set(path.parts)]
     assert {str(path.relative_to(DATA)) for path in found} == {*FILES, *texts, *scripts, "README.md"}
