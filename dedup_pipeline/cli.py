@@ -16,6 +16,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from dedup_pipeline import __version__
 from dedup_pipeline.errors import DedupError
 
 app = typer.Typer(
@@ -32,15 +33,25 @@ _OUTPUT = 5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        _print(f"dedup-pipeline {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
     """Find duplicates and near-duplicates in crawl dumps."""
 
 
 @app.command()
 def run(
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders or globs.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; must not exist.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Folder to write; must not exist.")],
     config: Annotated[Path | None, typer.Option(help="TOML file with settings.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, e.g. near.threshold=0.7.")

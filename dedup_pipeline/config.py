@@ -207,6 +207,8 @@ def load_config(
     limit = _bytes("memory_limit", memory_limit, problems)
     if not inputs:
         problems.append("INPUT: name at least one file, folder or glob")
+    if not os.fspath(output):
+        problems.append("--output is empty: name the folder to write")
     config = Config(
         inputs=tuple(os.fspath(name) for name in inputs),
         output=Path(output),

@@ -74,6 +74,7 @@ def signals_as_they_were() -> Iterator[None]:
     [
         (["run"], "INPUT"),
         (["run", "in.jsonl"], "--output"),
+        (["run", "in.jsonl", "-o", ""], "--output is empty"),
         (["run", "in.jsonl", "-o", "out", "--thread", "2"], "--thread"),
         (["run", "in.jsonl", "-o", "out", "--threads", "two"], "--threads"),
         (["dedup"], "dedup"),
@@ -115,6 +116,11 @@ def test_the_collector_of_a_caller_is_given_back(crawl: Path, tmp_path: Path, en
         )
     assert (ran.exit_code == 0) is ends_well
     assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == before
+
+
+def test_the_version_is_the_one_of_the_package(command_line: CommandLine) -> None:
+    told = command_line("--version")
+    assert (told.returncode, told.stdout) == (0, f"dedup-pipeline {dedup_pipeline.__version__}\n")
 
 
 def test_help_names_every_option(command_line: CommandLine) -> None:
