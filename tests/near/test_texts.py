@@ -102,7 +102,7 @@ def test_an_iterator() -> None:
         pa.chunked_array([], pa.string()),
         pd.Series([], dtype=object),
     ],
-    ids=repr,
+    ids=["list", "nulls", "no words", "array", "array of nulls", "chunked", "series"],
 )
 def test_nothing_is_like_nothing(nothing: Any) -> None:
     assert found(nothing, threshold=0.01) == {}
