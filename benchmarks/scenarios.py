@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -104,9 +105,8 @@ def memory(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         contestants.append(ours(files, options, *limit, name=f"{copies} x"))
         rows[f"{copies} x"] = sum(pq.ParquetFile(file).metadata.num_rows for file in files)
     hold(contestants, options.repeats, scratch, warm_up=[contestants[0].name])
-    start_up = contestants[0].median("wall_s")
     lines = [["", "documents", "wall s", "CPU s", "anon MB", "RSS MB", "kept", "us/document", "/ first"]]
-    base = float("nan")
+    first: list[float] = []
     for c in contestants:
         count = rows.get(c.name, 10)
         line = [c.name, f"{count:,}", f"{c.median('wall_s'):.2f}", f"{c.median('cpu_s'):.2f}"]
@@ -115,14 +115,21 @@ def memory(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         if c is contestants[0]:
             line += ["", ""]
         else:
-            each = (c.median("wall_s") - start_up) / count * 1e6
-            base = each if base != base else base
-            line += [f"{each:.2f}", f"{each / base:.2f}"]
+            each = [
+                (run.wall_s - start.wall_s) / count * 1e6
+                for run, start in zip(c.rounds, contestants[0].rounds, strict=False)
+            ]
+            first = first or each
+            line += [f"{_median(each):.2f}", f"{_median([a / b for a, b in zip(each, first, strict=False)]):.2f}"]
         lines.append(line)
     print(f"\n--memory-limit {options.memory_limit}, {options.threads} threads; anon MB: the largest of all rounds")
     print(aligned(lines))
     _print_failures(contestants)
     return {"memory": as_json(contestants)}
+
+
+def _median(figures: list[float]) -> float:
+    return median(figures) if figures else float("nan")
 
 
 def extraction(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
