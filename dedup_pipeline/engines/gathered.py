@@ -70,6 +70,11 @@ class Gathered:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def forget_shingles(self) -> None:
+        """Let go of the two columns that only the near stage reads, by far the largest beside the rows."""
+        object.__setattr__(self, "hashes", self.hashes[:0].copy())
+        object.__setattr__(self, "bands", self.bands[:0].copy())
+
     def rows(self, start: int, end: int, chosen: npt.NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Yield the chosen rows among the documents from ``start`` to ``end`` in the settled schema.
 

@@ -158,6 +158,10 @@ class LocalEngine:
         arrays.pick(begins, numbers, offsets)
         largest = np.zeros(1, dtype=np.int64)
         pairs, similarities, candidates = self._verified(keys, documents.hashes, offsets, sizes, largest, progress)
+        del keys
+        documents.forget_shingles()
+        for name in ("hashes", "bands", "keys"):  # gigabytes, whose removal takes seconds once the disk works on them
+            self._pool.submit(scratch.discard, name)
         return Near(texts, numbers, self._neighbours(pairs, similarities, count), candidates, int(largest[0]))
 
     def _verified(

@@ -65,6 +65,10 @@ class Scratch:
         self._files.append(file)
         return file
 
+    def discard(self, name: str) -> None:
+        """Remove a file that is not needed any more, so that its pages need not be written to the disk."""
+        (self.folder / name).unlink(missing_ok=True)
+
     def column(self, name: str, dtype: npt.DTypeLike, width: int = 1) -> GrowingColumn:
         """Return a column to append to; ``width`` values a row."""
         return GrowingColumn(self, self.folder / name, np.dtype(dtype), width)

@@ -84,6 +84,19 @@ def test_documents_of_several_sources_stand_one_after_the_other(tmp_path: Path) 
     assert made.schema == pa.schema([("id", pa.string()), ("text", pa.string()), ("url", pa.string())])
 
 
+def test_forgotten_shingles_are_not_mapped_any_more(tmp_path: Path) -> None:
+    """On Linux the mappings of a process stand in /proc."""
+    made = gathered(tmp_path / "scratch", [(0, batch_of({"id": ["a"], "text": ["one two three four"]}, [0]))])
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        assert "scratch/hashes" in maps.read_text()
+    made.forget_shingles()
+    assert (made.hashes.tolist(), made.bands.shape) == ([], (0, plan_of().bands.bands))
+    assert made.sizes.tolist() == [2]
+    if maps.exists():
+        assert "scratch/hashes" not in maps.read_text()
+
+
 def test_what_is_no_document_is_counted(tmp_path: Path) -> None:
     batches = [
         (0, batch_of({}, [], skipped={"request": 2, "dns": 1})),

@@ -54,6 +54,16 @@ def test_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
         Scratch(tmp_path / "scratch")
 
 
+def test_what_is_discarded_frees_the_disk_and_may_be_so_twice(scratch: Scratch) -> None:
+    column = scratch.column("numbers", np.int64)
+    column.append(np.arange(1000))
+    mapped = column.finish()
+    scratch.discard("numbers")
+    scratch.discard("numbers")
+    assert list(scratch.folder.iterdir()) == []
+    assert mapped.sum() == 499_500  # who still holds it reads on
+
+
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_, np.float64])
 def test_numbers_come_back(scratch: Scratch, width: int, dtype: type) -> None:
