@@ -7,6 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.encoding import bytes_to_str
+from resiliparse.parse.html import HTMLTree
 
 from dedup_pipeline.errors import BackendError
 from dedup_pipeline.sources import Extraction, ReadOptions, extractor_version
@@ -32,6 +37,31 @@ def strange(payload, kind, declared):
 worker.extract_payload = strange
 worker.main(float(sys.argv[1]), int(sys.argv[2]))
 """
+
+
+PIECES = st.sampled_from(
+    [
+        b"<p>",
+        b"a",
+        b"\0",
+        "é€😀".encode(),
+        b"\xef\xbb\xbf",
+        b"&amp;",
+        b"<meta charset=latin-1>",
+        b"<title>t",
+        b"</title>",
+    ]
+    + [b"\r\n", b"\xef\xbf\xbe", b"<b", b"\x1a", b"\xe9", b"\xed\xa0\x80", b"\xf0\x9f", b"<article>", b"</p>"]
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(PIECES, max_size=12).map(b"".join))
+def test_bytes_parsed_as_they_are_give_what_decoded_ones_give(page: bytes) -> None:
+    tree = HTMLTree.parse(bytes_to_str(page, "utf-8", errors="replace", fallback_encodings=()))
+    text = extract_plain_text(tree, main_content=True)
+    expected = text if text.strip() else extract_plain_text(tree)
+    assert extract_payload(page, Payload.HTML, "utf-8") == (expected, (tree.title or "").strip() or None, "utf-8")
 
 
 def strange_pool(workers: int = 2, **options: float) -> Extraction:
