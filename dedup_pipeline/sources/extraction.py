@@ -19,7 +19,6 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from operator import attrgetter
 from pathlib import Path
 from typing import Self
 
@@ -113,7 +112,6 @@ class _Worker:
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self.ready = False
         self.writable = True
-        self.watched = False  # for room in its inlet
         self.tickets: deque[Ticket] = deque()
         self.asked = 0
         self.outbox: deque[memoryview] = deque()
@@ -176,10 +174,9 @@ class _Worker:
         if len(self.inbox) < end:
             return None
         at = ANSWER.size + charset_size
-        with memoryview(self.inbox) as inbox:
-            charset = str(inbox[ANSWER.size : at], "ascii", "replace")
-            title = bytes(inbox[at : at + title_size])
-            text = bytes(inbox[at + title_size : end])
+        charset = bytes(self.inbox[ANSWER.size : at]).decode("ascii", "replace")
+        title = bytes(self.inbox[at : at + title_size])
+        text = bytes(self.inbox[at + title_size : end])
         del self.inbox[:end]
         return Extracted(text, title if has_title else None, charset)
 
@@ -361,26 +358,25 @@ class Extraction:
                 worker.write()
             if key.fd == worker.outlet and not self._listen(worker):
                 self._replace(selector, worker, "parser_crash", "the parser crashed on this payload")
-        now = time.monotonic()
         for worker in list(self._workers):
-            if worker.tickets and worker.ready and now - worker.since > self._time_limit:
+            if worker.tickets and worker.ready and time.monotonic() - worker.since > self._time_limit:
                 self._replace(selector, worker, "parser_timeout", f"the parser took over {self._time_limit:g} s")
 
     def _assign(self) -> None:
         with self._changed:
             while self._queue:
-                worker = min(self._workers, key=attrgetter("asked"))
+                worker = min(self._workers, key=lambda worker: (worker.asked, len(worker.tickets)))
                 if worker.sated:
                     return
                 worker.ask(self._queue.popleft())
 
     def _watch(self, selector: selectors.BaseSelector, worker: _Worker) -> None:
         wanted = bool(worker.outbox) and worker.writable and worker.ready
-        if wanted and not worker.watched:
+        watched = worker.inlet in selector.get_map()
+        if wanted and not watched:
             selector.register(worker.inlet, selectors.EVENT_WRITE, worker)
-        elif worker.watched and not wanted:
+        elif watched and not wanted:
             selector.unregister(worker.inlet)
-        worker.watched = wanted
 
     def _patience(self) -> float | None:
         busy = [worker.since for worker in self._workers if worker.tickets and worker.ready]
