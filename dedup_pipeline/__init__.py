@@ -16,33 +16,52 @@ if TYPE_CHECKING:
     from dedup_pipeline.pipeline import run
     from dedup_pipeline.records import record_fingerprint
     from dedup_pipeline.result import RunResult
+    from dedup_pipeline.store.seen_files import load_seen, save_seen
     from dedup_pipeline.urls import canonicalize_url
+    from dedup_pipeline.urls.bloom import BloomFilter, CountingBloomFilter, ScalableBloomFilter
+    from dedup_pipeline.urls.seen import ConfirmedBloom, ExactSet, RoutedSeenSet
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BloomFilter": "urls.bloom",
     "Config": "config",
+    "ConfirmedBloom": "urls.seen",
+    "CountingBloomFilter": "urls.bloom",
     "DedupError": "errors",
+    "ExactSet": "urls.seen",
+    "RoutedSeenSet": "urls.seen",
     "RunResult": "result",
+    "ScalableBloomFilter": "urls.bloom",
     "canonicalize_url": "urls",
     "load_config": "config",
+    "load_seen": "store.seen_files",
     "minhash_signatures": "near",
     "near_duplicates": "near",
     "record_fingerprint": "records",
     "run": "pipeline",
+    "save_seen": "store.seen_files",
     "shingle_hashes": "near",
 }
 
 __all__ = [
+    "BloomFilter",
     "Config",
+    "ConfirmedBloom",
+    "CountingBloomFilter",
     "DedupError",
+    "ExactSet",
+    "RoutedSeenSet",
     "RunResult",
+    "ScalableBloomFilter",
     "canonicalize_url",
     "load_config",
+    "load_seen",
     "minhash_signatures",
     "near_duplicates",
     "record_fingerprint",
     "run",
+    "save_seen",
     "shingle_hashes",
 ]
 

@@ -4,6 +4,7 @@
 
     DedupError                     anything this package raises on purpose
     ├── ConfigError                2  a wrong option, key or combination
+    │   └── FilterFull                a Bloom filter that holds as many keys as it was made for
     ├── InputError                 3  an input that cannot be used
     │   ├── SourceBroken              truncated, unreadable, not what it claims to be
     │   ├── SchemaMismatch            two sources disagree on a column
@@ -19,6 +20,8 @@ The number is the exit code of the command line. Every message says what is wron
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class DedupError(Exception):
     """Base of every error raised on purpose; ``exit_code`` is what the command line ends with."""
@@ -30,6 +33,28 @@ class ConfigError(DedupError):
     """A configuration that cannot be run: all problems found stand in one message."""
 
     exit_code = 2
+
+
+class FilterFull(ConfigError):
+    """A Bloom filter of fixed size holds as many keys as it was made for; another would break its error rate.
+
+    Attributes:
+        kind: kind of the filter.
+        capacity: keys it was made for.
+        position: the item at which it stopped; those before are marked as seen.
+        new: bool array of the items before ``position``, true where one was new; None where nobody counted.
+    """
+
+    def __init__(self, kind: str, capacity: int, position: int, new: Any = None) -> None:
+        self.kind = kind
+        self.capacity = capacity
+        self.position = position
+        self.new = new
+        super().__init__(
+            f"the {kind} filter is full: it was made for {capacity:,} keys and item {position:,} of the batch is "
+            "another one. Make it with a larger capacity, or take one that grows: ScalableBloomFilter, ConfirmedBloom "
+            "or ExactSet."
+        )
 
 
 class InputError(DedupError):

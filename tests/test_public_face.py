@@ -83,7 +83,7 @@ def drawn() -> dict[str, tuple[str, int | None]]:
     tree: dict[str, tuple[str, int | None]] = {}
     path: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"^    ([ │├└─]*)(\w+Error|\w+Broken|\w+Mismatch|\w+Records|\w+Stop)\s+(\d+)?", line)
+        found = re.match(r"^    ([ │├└─]*)(\w+Error|\w+Broken|\w+Mismatch|\w+Records|\w+Stop|\w+Full)\s+(\d+)?", line)
         if not found:
             continue
         depth = len(found[1]) // 4
