@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from dedup_pipeline.store import output, parts, scratch
+from dedup_pipeline.store import key_runs, output, parts, scratch, seen_files
 
-CALLS = ("mkdir", "rename", "fsync", "posix_fallocate", "write")
+CALLS = ("mkdir", "rename", "replace", "fsync", "posix_fallocate", "write")
 
 
 class FailingDisk:
@@ -42,7 +42,7 @@ class FailingDisk:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         for name in CALLS:
             patch.setattr(os, name, self._counted(name, getattr(os, name)))
-        for module in (output, parts, scratch):
+        for module in (output, parts, scratch, seen_files, key_runs):
             patch.setattr(module, "open", self._open, raising=False)
 
     def _counted(self, name: str, real: Any) -> Any:
@@ -53,10 +53,10 @@ class FailingDisk:
         return call
 
     def _open(self, path: Path, mode: str, buffering: int = -1, **text: Any) -> Any:
-        if "x" not in mode:
+        if "x" not in mode and "w" not in mode:
             return builtins.open(path, mode, buffering, **text)
         self.count("open")
-        raw = _CountedFile(path, "x", self)
+        raw = _CountedFile(path, mode[0], self)
         if buffering == 0:
             return raw
         buffered = io.BufferedWriter(raw, buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE)

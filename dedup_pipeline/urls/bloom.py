@@ -17,12 +17,13 @@ from dedup_pipeline.compiled import Bool, Bytes, UInt64, kernel
 from dedup_pipeline.errors import ConfigError, FilterFull
 from dedup_pipeline.urls import layouts
 from dedup_pipeline.urls.keys import Items, key_batches
-from dedup_pipeline.urls.layouts import Layout, classic_rate, plan_layout, position
+from dedup_pipeline.urls.layouts import classic_rate, plan_classic, plan_layout, position
 from dedup_pipeline.urls.position_schemes import SeenFilter
 from dedup_pipeline.urls.protocol import (
     Arrays,
     KeyedSet,
     SeenReport,
+    check_union,
     checked_capacity,
     checked_error_rate,
     joined,
@@ -161,7 +162,7 @@ class BloomFilter(KeyedSet):
             ConfigError: the filters were made with different parameters.
             FilterFull: both together hold more than one was made for.
         """
-        self._check_union(other)
+        check_union(self, other)
         merged = type(self)(self.capacity, self.error_rate, self._secret)
         np.bitwise_or(self._words, other._words, out=merged._words)
         estimate = self.layout.items_of(_share_of_ones(merged._words, self.layout.bits))
@@ -290,8 +291,7 @@ class ScalableBloomFilter(KeyedSet):
         Raises:
             ConfigError: one was made with another secret.
         """
-        if secret_mark(self._secret) != secret_mark(other._secret):
-            raise ConfigError("two seen-sets cannot be merged: they were made with different secrets")
+        check_union(self, other, "secret")
         merged = type(self)(self.capacity, min(self.error_rate + other.error_rate, 0.999), self._secret)
         pieces = sorted([*self._slices, *other._slices], key=lambda piece: piece.capacity)
         merged._slices = [BloomFilter.from_arrays(p.parameters(), p.to_arrays(), self._secret) for p in pieces]
@@ -345,9 +345,7 @@ class CountingBloomFilter(KeyedSet):
         super().__init__(secret)
         self.capacity = checked_capacity(capacity)
         self.error_rate = checked_error_rate(error_rate)
-        hashes = max(1, round(-math.log2(self.error_rate)))
-        places = -hashes * self.capacity / math.log1p(-(self.error_rate ** (1.0 / hashes)))
-        self.layout = Layout("classic", max(64, math.ceil(places)), hashes)
+        self.layout = plan_classic(self.capacity, self.error_rate)
         self._counters: Bytes = np.zeros(-(-self.layout.bits // 2), dtype=np.uint8)
         self._inserted = 0
         self._lost = 0.0
@@ -414,7 +412,7 @@ class CountingBloomFilter(KeyedSet):
             ConfigError: the filters were made with different parameters.
             FilterFull: both together hold more than one was made for.
         """
-        self._check_union(other)
+        check_union(self, other)
         merged = type(self)(self.capacity, self.error_rate, self._secret)
         _sum_counts(self._counters, other._counters, merged._counters)
         estimate = self.layout.items_of(merged._fill())
@@ -528,6 +526,7 @@ def _count_down(counters: Bytes, bits: int, hashes: int, keys: UInt64, wanted: B
 @kernel
 def _sum_counts(left: Bytes, right: Bytes, out: Bytes) -> None:
     for at in range(len(out)):
-        low = min(_MOST_COUNT, (left[at] & 15) + (right[at] & 15))
-        high = min(_MOST_COUNT, (left[at] >> 4) + (right[at] >> 4))
+        one, other = np.int64(left[at]), np.int64(right[at])
+        low = min(_MOST_COUNT, (one & 15) + (other & 15))
+        high = min(_MOST_COUNT, (one >> 4) + (other >> 4))
         out[at] = low | (high << 4)

@@ -81,11 +81,16 @@ def plan_layout(capacity: int, error_rate: float) -> Layout:
     """
     rate = min(max(error_rate, _LEAST_RATE), _MOST_RATE)
     if rate < CLASSIC_BELOW:
-        hashes = max(1, round(-math.log2(rate)))
-        bits = -hashes * capacity / math.log1p(-(rate ** (1.0 / hashes)))
-        return Layout("classic", max(64, math.ceil(bits)), hashes)
+        return plan_classic(capacity, rate)
     load, per_word = max((_greatest_load(rate, per_word), per_word) for per_word in (1, 2))
     return Layout("blocked", max(1, math.ceil(capacity / load)) * _BLOCK, per_word * _WORDS)
+
+
+def plan_classic(capacity: int, error_rate: float) -> Layout:
+    """Return the classic layout that errs at ``error_rate`` at ``capacity`` keys: `classic_rate` solved for m."""
+    hashes = max(1, round(-math.log2(error_rate)))
+    unset = math.log1p(-(error_rate ** (1.0 / hashes)))
+    return Layout("classic", max(64, math.ceil(-1.0 / math.expm1(unset / (hashes * capacity)))), hashes)
 
 
 def classic_rate(bits: int, hashes: int, items: float) -> float:

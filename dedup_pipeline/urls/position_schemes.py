@@ -25,7 +25,7 @@ import numpy.typing as npt
 from dedup_pipeline.compiled import Bool, Bytes
 from dedup_pipeline.errors import ConfigError
 from dedup_pipeline.urls.keys import Items, as_strings
-from dedup_pipeline.urls.protocol import Arrays, SeenReport
+from dedup_pipeline.urls.protocol import Arrays, SeenReport, check_union
 
 _MASK32 = 0xFFFFFFFF
 
@@ -234,9 +234,7 @@ class SeenFilter:
         Raises:
             ConfigError: naming the parameter that differs.
         """
-        for name, value in self.parameters().items():
-            if other.parameters()[name] != value:
-                raise ConfigError(f"two filters cannot be merged: {name} is {value!r} and {other.parameters()[name]!r}")
+        check_union(self, other)
         return type(self).from_bytes(
             (self._bytes | other._bytes).tobytes(), self.m, self.k, self.scheme, bit_order=self._order
         )

@@ -167,21 +167,20 @@ class KeyedSet(ABC):
     def __contains__(self, item: str | bytes) -> bool:
         return bool(self.contains(item)[0])
 
-    def _check_union(self, other: KeyedSet) -> None:
-        """Make sure that two sets can become one.
 
-        Raises:
-            ConfigError: naming the first parameter that differs.
-        """
-        mine, theirs = self.parameters(), other.parameters()
-        for name in ("kind", *mine):
-            left = self.kind if name == "kind" else mine[name]
-            right = other.kind if name == "kind" else theirs.get(name)
-            if left != right:
-                raise ConfigError(
-                    f"two seen-sets cannot be merged: {name} is {left!r} in one, {right!r} in the other. Build both "
-                    "with the same parameters and secret."
-                )
+def check_union(one: Saveable, other: Saveable, *names: str) -> None:
+    """Make sure that two sets can become one: their kinds and these of their parameters, or all, are equal.
+
+    Raises:
+        ConfigError: naming the first that differs.
+    """
+    mine, theirs = ({"kind": each.kind, **each.parameters()} for each in (one, other))
+    for name in ("kind", *(names or list(mine)[1:])):
+        if mine[name] != theirs.get(name):
+            raise ConfigError(
+                f"two seen-sets cannot be merged: {name} is {mine[name]!r} in one, {theirs.get(name)!r} in the other. "
+                "Build both with the same parameters and secret."
+            )
 
 
 def secret_mark(secret: bytes | None) -> str | None:

@@ -22,7 +22,17 @@ from dedup_pipeline.urls.bloom import BloomFilter, CountingBloomFilter, Scalable
 from dedup_pipeline.urls.key_table import SLOT_BYTES, KeyTable, find_sorted, merge_sorted, slots_for
 from dedup_pipeline.urls.keys import Items, as_strings
 from dedup_pipeline.urls.position_schemes import SeenFilter
-from dedup_pipeline.urls.protocol import Arrays, KeyedSet, KeyRuns, Saveable, SeenReport, SeenSet, joined, secret_mark
+from dedup_pipeline.urls.protocol import (
+    Arrays,
+    KeyedSet,
+    KeyRuns,
+    Saveable,
+    SeenReport,
+    SeenSet,
+    check_union,
+    joined,
+    secret_mark,
+)
 
 __all__ = [
     "ConfirmedBloom",
@@ -148,7 +158,7 @@ class ExactSet(KeyedSet):
         Raises:
             ConfigError: they were made with different secrets.
         """
-        self._check_union(other)
+        check_union(self, other)
         merged = type(self)(self._secret)
         for each in (self, other):
             for keys in each.to_arrays().values():
@@ -236,7 +246,7 @@ class ConfirmedBloom(KeyedSet):
         Raises:
             ConfigError: they were made with different parameters.
         """
-        self._check_union(other)
+        check_union(self, other)
         merged = type(self)(max(1, len(self) + len(other)), self._front.error_rate, self._secret)
         for each in (self, other):
             for keys in each._exact.to_arrays().values():
@@ -295,11 +305,11 @@ class RoutedSeenSet:
     def __len__(self) -> int:
         return len(self._exact) + len(self._other)
 
-    def routes(self, urls: pa.Array) -> Bool:
-        """Return a bool array, true where a URL's host is one of the chosen ones or lies below it."""
+    def _routes(self, urls: pa.Array) -> Bool:
+        """Return a bool array over binary URLs, true where the host is one of the chosen ones or lies below it."""
         # Undecodable bytes may stand in a path; the host is ASCII wherever it is one of the chosen.
         matched = pc.extract_regex(
-            urls.cast(pa.large_binary()),
+            urls,
             r"(?s)^[\x00-\x20]*[A-Za-z][A-Za-z0-9+.\-]*:[/\\]{2}(?:[^/?#\\]*@)?(?P<host>[^/:?#\\@]+)",
         )
         host = matched.field("host") if len(matched) else pa.array([], pa.large_binary())
@@ -315,8 +325,9 @@ class RoutedSeenSet:
     def add(self, items: Items) -> Bool:
         """Mark ``items`` as seen; return a bool array, true where an item was new. Ready-made keys are refused."""
         masks: list[Bool] = []
-        for urls in as_strings(items):
-            chosen = self.routes(urls)
+        for strings in as_strings(items):
+            urls = strings.cast(pa.large_binary())
+            chosen = self._routes(urls)
             new = np.zeros(len(urls), dtype=np.bool_)
             new[chosen] = self._exact.add(urls.filter(pa.array(chosen)))
             new[~chosen] = self._other.add(urls.filter(pa.array(~chosen)))
@@ -326,8 +337,9 @@ class RoutedSeenSet:
     def contains(self, items: Items) -> Bool:
         """Return a bool array, true where an item was seen; nothing changes."""
         masks: list[Bool] = []
-        for urls in as_strings(items):
-            chosen = self.routes(urls)
+        for strings in as_strings(items):
+            urls = strings.cast(pa.large_binary())
+            chosen = self._routes(urls)
             found = np.zeros(len(urls), dtype=np.bool_)
             found[chosen] = self._exact.contains(urls.filter(pa.array(chosen)))
             found[~chosen] = self._other.contains(urls.filter(pa.array(~chosen)))
@@ -358,8 +370,7 @@ class RoutedSeenSet:
         Raises:
             ConfigError: other hosts, or parts that cannot be merged.
         """
-        if self._hosts != other._hosts:
-            raise ConfigError(f"two routed seen-sets cannot be merged: hosts are {self._hosts} and {other._hosts}")
+        check_union(self, other, "hosts")
         return type(self)(self._hosts, self._exact.union(other._exact), self._other.union(other._other))
 
     def _parts(self) -> Iterator[tuple[str, Saveable]]:
