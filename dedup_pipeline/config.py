@@ -55,6 +55,7 @@ class UrlsConfig:
     error_rate: float = 1e-4
     capacity: int | str = "auto"
     changed: str = "drop"
+    full: str = "grow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,9 +395,14 @@ def _check(config: Config, wrong: Set[str]) -> list[str]:
         _one_of("input.format", config.input.format, ("auto", "parquet", "jsonl", "csv", "warc", "arc")),
         (bool(config.input.status), "input.status = []: give at least one HTTP status"),
         _one_of("urls.profile", urls.profile, ("strict", "default", "aggressive")),
-        _one_of("urls.seen", urls.seen, ("auto", "exact")),
+        _one_of("urls.seen", urls.seen, ("auto", "exact", "confirmed", "bloom")),
         _one_of("urls.changed", urls.changed, ("drop", "keep")),
-        (open_unit(urls.error_rate), f"urls.error_rate = {urls.error_rate}: give a number between 0 and 1"),
+        (
+            not (urls.seen == "bloom" and urls.changed == "keep"),
+            'urls.changed = "keep" needs to know whose URL it was, which urls.seen = "bloom" forgets: take "confirmed"',
+        ),
+        _one_of("urls.full", urls.full, ("grow", "stop")),
+        (1e-15 <= urls.error_rate < 1.0, f"urls.error_rate = {urls.error_rate}: give at least 1e-15, below 1"),
         (urls.capacity == "auto" or int(urls.capacity) >= 1, f"urls.capacity = {urls.capacity}: give at least 1"),
         _one_of("near.method", near.method, ("minhash",)),
         _one_of("near.measure", near.measure, ("jaccard",)),

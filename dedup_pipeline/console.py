@@ -125,6 +125,9 @@ def summary(result: RunResult) -> str:
         f"            {dropped['near']:>12,} with nearly the same text (threshold {manifest['lsh']['threshold']})",
         f"Quarantined {counts['quarantined']:>12,}",
     ]
+    seen = manifest["bloom"]
+    lost = f"about {seen['expected_lost']:.3g} lost" if seen["kind"] == "bloom" else "none lost"
+    lines.append(f"Seen-set    {seen['inserted']:>12,} URLs, {seen['kind']}, {lost}")
     if counts["skipped"]:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in counts["skipped"].items())
         lines.append(f"Passed over  {kinds}")

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from dedup_pipeline.compiled import Int64, kernel
 from dedup_pipeline.engines.gathered import Gathered
 from dedup_pipeline.engines.local import Groups, Priority
-from dedup_pipeline.near.cluster import NEAR, QUARANTINED, RECORDS, STAGES, URLS, Verdicts
+from dedup_pipeline.near.cluster import NEAR, QUARANTINED, RECORDS, STAGES, SWALLOWED, URLS, Verdicts
 from dedup_pipeline.schema import LEDGER, PAIRS, QUARANTINE
 
-_STATUS = pa.array(["kept", "dropped", "dropped", "dropped", "quarantined"])
+_STATUS = pa.array(["kept", "dropped", "dropped", "dropped", "quarantined", "dropped"])
 _STAGE = pa.array(STAGES, pa.string())
-_REASON = pa.array([None, "same_url", "same_fingerprint", "similar", None])
+_REASON = pa.array([None, "same_url", "same_fingerprint", "similar", None, "bloom"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Outcome:
 
     Attributes:
         fates: uint8, as in `near.cluster`.
-        keepers: int64, number of the keeper; the document's own where it is kept, -1 where quarantined.
+        keepers: int64, number of the keeper; the document's own where it is kept, -1 where there is none.
         similarities: float64, NaN where the stage has none.
         same_content: bool, whether document and keeper have one fingerprint, or neither has any.
-        cluster_sizes: int64, the keeper and who fell to it; 0 where quarantined.
+        cluster_sizes: int64, the keeper and who fell to it; 0 where there is no keeper.
     """
 
     fates: npt.NDArray[np.uint8]
@@ -111,7 +111,7 @@ def ledger_rows(documents: Gathered, outcome: Outcome, run: str, start: int, end
             pa.array(documents.positions[places], mask=~dropped),
             pa.array(outcome.similarities[start:end], mask=~((fates == RECORDS) | (fates == NEAR))),
             pa.array(outcome.same_content[start:end], mask=fates != URLS),
-            pa.array(outcome.cluster_sizes[start:end], mask=fates == QUARANTINED),
+            pa.array(outcome.cluster_sizes[start:end], mask=(fates == QUARANTINED) | (fates == SWALLOWED)),
         ],
         schema=LEDGER,
     )

@@ -14,10 +14,10 @@ from dedup_pipeline.config import Config
 from dedup_pipeline.documents import Plan
 from dedup_pipeline.engines import arrays
 from dedup_pipeline.engines.gathered import Gathered
-from dedup_pipeline.engines.local import Near
+from dedup_pipeline.engines.local import Groups, Near
 from dedup_pipeline.errors import DedupError
 from dedup_pipeline.ledger import Outcome
-from dedup_pipeline.near.cluster import KEPT, NEAR, QUARANTINED, RECORDS, URLS
+from dedup_pipeline.near.cluster import KEPT, NEAR, QUARANTINED, RECORDS, SWALLOWED, URLS
 from dedup_pipeline.near.lsh import candidate_probability
 from dedup_pipeline.near.minhash import MINHASH_SCHEME, SEED
 from dedup_pipeline.near.shingles import SHINGLE_SCHEME
@@ -36,7 +36,7 @@ def counts_of(documents: Gathered, outcome: Outcome) -> dict[str, Any]:
     Raises:
         DedupError: the documents read are not exactly those kept, dropped and quarantined.
     """
-    per_source = np.zeros((len(documents.sources), QUARANTINED + 1), dtype=np.int64)
+    per_source = np.zeros((len(documents.sources), SWALLOWED + 1), dtype=np.int64)
     changed = arrays.count_fates(documents.source, outcome.fates, outcome.same_content, per_source)
     read = np.array(documents.read_of, dtype=np.int64)
     total = per_source.sum(axis=0)
@@ -68,7 +68,7 @@ def counts_of(documents: Gathered, outcome: Outcome) -> dict[str, Any]:
 def _fates(row: Any) -> dict[str, Any]:
     return {
         "kept": int(row[KEPT]),
-        "dropped": {"urls": int(row[URLS]), "records": int(row[RECORDS]), "near": int(row[NEAR])},
+        "dropped": {"urls": int(row[URLS] + row[SWALLOWED]), "records": int(row[RECORDS]), "near": int(row[NEAR])},
         "quarantined": int(row[QUARANTINED]),
     }
 
@@ -93,15 +93,19 @@ def lsh_of(config: Config, plan: Plan, near: Near) -> dict[str, Any]:
     }
 
 
-def seen_of(documents: Gathered) -> dict[str, Any]:
-    """Return what the seen-set of URLs did: exact, so nothing is lost."""
+def seen_of(config: Config, groups: Groups, outcome: Outcome) -> dict[str, Any]:
+    """Return what the seen-set of URLs did, and what it is expected to have lost."""
+    seen = groups.seen
     return {
-        "kind": "exact",
-        "capacity": None,
-        "inserted": int(np.count_nonzero(documents.has_url)),
-        "fill": None,
-        "error_rate": 0.0,
-        "expected_lost": 0.0,
+        "kind": seen.kind,
+        "chosen": config.urls.seen,
+        "capacity": seen.capacity,
+        "inserted": seen.inserted,
+        "fill": seen.fill,
+        "error_rate": seen.error_rate,
+        "final_error_rate": seen.final_error_rate,
+        "expected_lost": seen.expected_lost,
+        "dropped": arrays.count_fate(outcome.fates, SWALLOWED),
     }
 
 

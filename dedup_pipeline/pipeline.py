@@ -89,7 +89,7 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
             documents = engine.gather(sources, progress)
         with clock.stage(progress, "group"):
             priority = engine.prioritise(documents)
-            groups = engine.group(documents, priority)
+            groups = engine.group(documents, priority, progress)
         with clock.stage(progress, "near", None, "pairs"):
             near = engine.find_near(documents, priority, groups, progress)
         with clock.stage(progress, "decide"):
@@ -97,6 +97,7 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
             outcome = _outcome(documents, priority, groups, verdicts, scratch)
             counts = manifest.counts_of(documents, outcome)
             safety.check(counts, outcome, documents, config.safety)
+        seen = manifest.seen_of(config, groups, outcome)
         inputs = manifest.inputs_of(sources, [digest.result() for digest in digests])
         run_id = _run_id(inputs, config)
         with clock.stage(progress, "write", len(documents), "documents"):
@@ -109,9 +110,9 @@ def run(config: Config, progress: Progress | None = None) -> RunResult:
             "config_fingerprint": config.fingerprint(),
             "schemes": manifest.schemes(),
             "inputs": inputs,
-            "bloom": manifest.seen_of(documents),
+            "bloom": seen,
             "lsh": manifest.lsh_of(config, plan, near),
-            "warnings": safety.warnings(counts, config, plan),
+            "warnings": safety.warnings(counts, seen, config, plan),
             "environment": manifest.environment_of(config),
         }
         if config.report:

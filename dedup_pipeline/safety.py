@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dedup_pipeline.config import Config, SafetyConfig
+from dedup_pipeline.config import Config, SafetyConfig, UrlsConfig
 from dedup_pipeline.documents import Plan
 from dedup_pipeline.engines.gathered import Gathered
 from dedup_pipeline.errors import SafetyStop
@@ -16,6 +16,9 @@ from dedup_pipeline.near.lsh import candidate_probability
 
 _LEAST_SOURCE = 1000
 """Documents below which a source is too small for its share of duplicates to say anything."""
+
+
+_NEARLY_FULL = 0.8
 
 
 def check(counts: dict[str, Any], outcome: Outcome, documents: Gathered, safety: SafetyConfig) -> None:
@@ -52,9 +55,9 @@ def _largest_cluster(outcome: Outcome, limit: int) -> tuple[int, int]:
     return int(fallen.argmax()), int(fallen.max()) + 1
 
 
-def warnings(counts: dict[str, Any], config: Config, plan: Plan) -> list[str]:
+def warnings(counts: dict[str, Any], seen: dict[str, Any], config: Config, plan: Plan) -> list[str]:
     """Return what a person should know about the result, a sentence each."""
-    said = []
+    said = _seen_warnings(seen, config.urls)
     dropped = sum(counts["dropped"].values())
     if counts["quarantined"]:
         said.append(f"{counts['quarantined']:,} documents could not be used: see quarantine.")
@@ -78,5 +81,31 @@ def warnings(counts: dict[str, Any], config: Config, plan: Plan) -> list[str]:
         said.append(
             f"{config.near.num_perm} permutations reach a recall of {recall:.3f} at the threshold, below "
             f"near.target_recall = {config.near.target_recall}; raise near.num_perm."
+        )
+    return said
+
+
+def _seen_warnings(seen: dict[str, Any], urls: UrlsConfig) -> list[str]:
+    """Return what the lossy filter did: nothing else loses a URL."""
+    if seen["kind"] != "bloom":
+        return []
+    said = [
+        (
+            f"The Bloom filter called the URLs of {seen['dropped']:,} documents seen, and they were dropped. About "
+            f"{seen['expected_lost']:.3g} of these URLs were new; urls.seen = 'confirmed' would lose none."
+        )
+    ]
+    if urls.capacity == "auto":
+        return said
+    given = int(urls.capacity)
+    if seen["inserted"] > given:
+        said.append(
+            f"The filter grew from urls.capacity = {given:,} to {seen['capacity']:,} URLs; its error rate stays "
+            f"below {urls.error_rate:g}, but a larger capacity takes less memory and time."
+        )
+    elif seen["inserted"] >= _NEARLY_FULL * given:
+        said.append(
+            f"{seen['inserted']:,} URLs fill {100 * seen['inserted'] / given:.0f} % of urls.capacity = {given:,}: "
+            f"raise it before the next run{'' if urls.full == 'grow' else ', which would stop when it is full'}."
         )
     return said

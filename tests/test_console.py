@@ -132,15 +132,16 @@ def manifest(outcome: Outcome) -> dict[str, Any]:
 
 def test_the_summary_tells_what_became_of_all(manifest: dict[str, Any]) -> None:
     lines = summary(RunResult(Path("some/out"), manifest)).splitlines()
-    assert [" ".join(line.split()) for line in lines[:6]] == [
+    assert [" ".join(line.split()) for line in lines[:7]] == [
         "Read 12 documents from 2 source(s)",
         "Kept 4 (33.3 %)",
         "Dropped 3 at a known URL, 1 of them with other content",
         "2 with the same fields",
         "2 with nearly the same text (threshold 0.8)",
         "Quarantined 1",
+        "Seen-set 6 URLs, exact, none lost",
     ]
-    assert [line.removeprefix("Note: ") for line in lines[6:-1]] == manifest["warnings"]
+    assert [line.removeprefix("Note: ") for line in lines[7:-1]] == manifest["warnings"]
     assert lines[-1] == "Written to some/out in 1.3 s."
 
 

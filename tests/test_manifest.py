@@ -188,11 +188,14 @@ def test_figures_of_the_index_follow_their_formula(crawled: Outcome) -> None:
 def test_the_seen_set_of_a_run_is_exact(fates: Outcome) -> None:
     assert fates.manifest["bloom"] == {
         "kind": "exact",
+        "chosen": "auto",
         "capacity": None,
-        "inserted": 10,
+        "inserted": 6,
         "fill": None,
         "error_rate": 0.0,
+        "final_error_rate": 0.0,
         "expected_lost": 0.0,
+        "dropped": 0,
     }
 
 

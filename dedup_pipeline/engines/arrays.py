@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup_pipeline.compiled import Bool, Float64, Int32, Int64, kernel
-from dedup_pipeline.near.cluster import KEPT, NEAR, QUARANTINED, URLS
+from dedup_pipeline.near.cluster import KEPT, NEAR, QUARANTINED, SWALLOWED, SWALLOWED_URL, URLS
 
 
 @kernel
@@ -52,10 +52,13 @@ def running_sum(values: Int64) -> None:
 
 
 @kernel
-def set_aside(usable: Bool, numbers: Int64, fates: npt.NDArray[np.uint8]) -> None:
-    """Mark by rank what is never judged, as `QUARANTINED`; everything else as `KEPT`, to be decided."""
+def set_aside(usable: Bool, numbers: Int64, url_groups: Int64, fates: npt.NDArray[np.uint8]) -> None:
+    """Mark by rank what is never judged, as `QUARANTINED` or `SWALLOWED`; everything else as `KEPT`, to be decided."""
     for rank in range(len(numbers)):
-        fates[rank] = KEPT if usable[numbers[rank]] else QUARANTINED
+        if not usable[numbers[rank]]:
+            fates[rank] = QUARANTINED
+        else:
+            fates[rank] = SWALLOWED if url_groups[rank] == SWALLOWED_URL else KEPT
 
 
 @kernel
@@ -67,6 +70,28 @@ def count_fates(source: Int32, fates: npt.NDArray[np.uint8], same_content: Bool,
         if fates[at] == URLS and not same_content[at]:
             changed += 1
     return changed
+
+
+@kernel
+def count_true(values: Bool) -> int:
+    """Return how many are true."""
+    count = 0
+    for value in values:
+        if value:
+            count += 1
+    return count
+
+
+@kernel
+def stand_alone(present: Bool, numbers: Int64, groups: Int64) -> int:
+    """Let each rank that has a key but no group yet stand for itself; return how many ranks are first of their key."""
+    count = 0
+    for rank in range(len(groups)):
+        if groups[rank] < 0 and present[numbers[rank]]:
+            groups[rank] = rank
+        if groups[rank] == rank:
+            count += 1
+    return count
 
 
 @kernel

@@ -18,12 +18,14 @@ from dedup_pipeline.engines import arrays
 from dedup_pipeline.engines.gathered import Gathered
 from dedup_pipeline.engines.reading import gather
 from dedup_pipeline.engines.relational import Relations
+from dedup_pipeline.engines.url_groups import UrlGroups
 from dedup_pipeline.near.cluster import NEAR, Neighbours, Verdicts, count_degrees, decide, place_pairs, sort_rows
 from dedup_pipeline.near.lsh import candidate_pairs, gather_keys, number_texts
 from dedup_pipeline.near.verify import jaccard_of_pairs
 from dedup_pipeline.progress import Progress
 from dedup_pipeline.sources import Source
 from dedup_pipeline.store.scratch import Scratch
+from dedup_pipeline.urls.protocol import SeenReport
 
 _PAIRS_AT_ONCE = 1 << 18
 _BYTES_PER_SORTED_KEY = 48
@@ -44,11 +46,15 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """For each rank the least rank with the same key, -1 where there is none."""
+    """For each rank the least rank with the same key, -1 where there is none.
+
+    ``urls`` holds `SWALLOWED_URL` where a lossy filter calls a URL seen; ``seen`` is how the seen-set stands.
+    """
 
     urls: Int64
     records: Int64
     texts: Int64
+    seen: SeenReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +116,18 @@ class LocalEngine:
         arrays.invert(numbers, ranks)
         return Priority(numbers, ranks)
 
-    def group(self, documents: Gathered, priority: Priority) -> Groups:
-        """Return who shares a URL, a fingerprint, a text."""
-        config = self._config
-        urls = self._first("url_groups", documents.url_high, documents.url_low, documents.has_url, priority)
+    def group(self, documents: Gathered, priority: Priority, progress: Progress) -> Groups:
+        """Return who shares a URL, a fingerprint, a text.
+
+        Raises:
+            ConfigError: a filter of URLs is full and may not grow.
+        """
+        config, scratch = self._config, self._scratch
+        grouping = UrlGroups(documents, priority.numbers, priority.ranks, config.urls, config.memory_limit // 2)
+        if grouping.kind != "exact":
+            progress.say(f"Seen-set of URLs: {grouping.kind}, for {grouping.expected:,} documents with a URL.")
+        urls = scratch.array("url_groups", np.int64, (len(documents),))
+        seen = grouping.write(self._relations, scratch.folder / "repeated", urls)
         prints = self._first("record_groups", documents.print_high, documents.print_low, documents.has_print, priority)
         if config.urls.changed == "keep":
             # Then the stage's test is the same URL *and* the same content.
@@ -122,7 +136,7 @@ class LocalEngine:
         if config.near.enabled and not self._plan.text_is_record:
             has_text = documents.sizes > 0
             texts = self._first("text_groups", documents.text_high, documents.text_low, has_text, priority)
-        return Groups(urls, prints, texts)
+        return Groups(urls, prints, texts, seen)
 
     def _first(self, name: str, high: UInt64, low: UInt64, present: Bool, priority: Priority) -> Int64:
         out = self._scratch.array(name, np.int64, (len(high),))
@@ -217,7 +231,7 @@ class LocalEngine:
             scratch.array("keepers", np.int64, (count,), fill=-1),
             scratch.array("fate_similarities", np.float64, (count,), fill=np.nan),
         )
-        arrays.set_aside(documents.usable, priority.numbers, verdicts.fates)
+        arrays.set_aside(documents.usable, priority.numbers, groups.urls, verdicts.fates)
         records = groups.records
         if not self._config.records.enabled:
             records = scratch.array("no_records", np.int64, (count,), fill=-1)

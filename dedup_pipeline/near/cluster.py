@@ -17,10 +17,13 @@ import numpy.typing as npt
 
 from dedup_pipeline.compiled import Float64, Int64, UInt64, kernel
 
-KEPT, URLS, RECORDS, NEAR, QUARANTINED = 0, 1, 2, 3, 4
-"""What became of a document: kept, dropped in a stage, or never judged."""
+KEPT, URLS, RECORDS, NEAR, QUARANTINED, SWALLOWED = 0, 1, 2, 3, 4, 5
+"""What became of a document: kept, dropped in a stage, never judged, or called seen by a lossy filter."""
 
-STAGES = (None, "urls", "records", "near", None)
+STAGES = (None, "urls", "records", "near", None, "urls")
+
+SWALLOWED_URL = -2
+"""In place of a URL group: a lossy filter calls this URL seen, and nobody knows whose it was."""
 
 
 class Neighbours(NamedTuple):
@@ -41,8 +44,8 @@ class Verdicts(NamedTuple):
     """What became of each record, by priority rank.
 
     Attributes:
-        fates: uint8, `KEPT`, `URLS`, `RECORDS`, `NEAR` or `QUARANTINED`.
-        keepers: int64, the rank of the kept record a dropped one fell to; its own where it is kept.
+        fates: uint8, `KEPT`, `URLS`, `RECORDS`, `NEAR`, `QUARANTINED` or `SWALLOWED`.
+        keepers: int64, the rank of the kept record a dropped one fell to; its own where it is kept; -1 for the rest.
         similarities: float64; NaN where the stage has none.
     """
 
@@ -62,13 +65,13 @@ def decide(
     """Write into ``verdicts`` what becomes of each record.
 
     Args:
-        url_groups: int64 by rank: the rank of the first record with the same key, -1 without one.
+        url_groups: int64 by rank: the rank of the first record with the same key, negative without one.
         record_groups: the same for fingerprints.
         texts: int64 by rank: number of the text in ``neighbours``, -1 where the near stage has no say.
         neighbours: verified pairs of texts.
         places: int64 arrays filled with -1, a place per rank, per rank and per text, for the kept record
             of each URL, fingerprint and text.
-        verdicts: arrays to fill, one place a record; what is `QUARANTINED` there already stays so.
+        verdicts: arrays to fill, one place a record; what is `QUARANTINED` or `SWALLOWED` there already stays so.
     """
     _decide(url_groups, record_groups, texts, *neighbours, *places, *verdicts)
 
@@ -89,7 +92,7 @@ def _decide(
     results: Float64,
 ) -> None:
     for rank in range(len(url_groups)):
-        if fates[rank] == QUARANTINED:
+        if fates[rank] != KEPT:
             continue
         url, fingerprint, text = url_groups[rank], record_groups[rank], texts[rank]
         if url >= 0 and kept_of_url[url] >= 0:

@@ -527,6 +527,7 @@ def _count_down(counters: Bytes, bits: int, hashes: int, keys: UInt64, wanted: B
 def _sum_counts(left: Bytes, right: Bytes, out: Bytes) -> None:
     for at in range(len(out)):
         one, other = np.int64(left[at]), np.int64(right[at])
-        low = min(_MOST_COUNT, (one & 15) + (other & 15))
-        high = min(_MOST_COUNT, (one >> 4) + (other >> 4))
+        low, high = (one & 15) + (other & 15), (one >> 4) + (other >> 4)
+        low = low if low < _MOST_COUNT else np.int64(_MOST_COUNT)
+        high = high if high < _MOST_COUNT else np.int64(_MOST_COUNT)
         out[at] = low | (high << 4)
