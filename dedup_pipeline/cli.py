@@ -97,6 +97,64 @@ def run(
             _print(summary(result))
 
 
+bloom = typer.Typer(no_args_is_help=True, help="Size, look at and merge saved seen-sets.", rich_markup_mode=None)
+app.add_typer(bloom, name="bloom")
+
+_SecretFile = Annotated[
+    Path | None, typer.Option("--secret-file", help="File with the secret it was made with: 16 bytes or 32 hex digits.")
+]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@bloom.command("size")
+def bloom_size(
+    items: Annotated[str, typer.Argument(metavar="N", help="URLs expected, e.g. 1000000, 1e9 or 250M.")],
+    error_rate: Annotated[float, typer.Argument(metavar="P", help="Error rate when full, e.g. 0.0001.")] = 1e-4,
+    memory_limit: Annotated[str, typer.Option(help="Memory limit of the run in question.")] = "2GB",
+    as_json: _AsJson = False,
+) -> None:
+    """Tell what each kind of seen-set takes for N URLs at error rate P."""
+    with _exit_codes():
+        from dedup_pipeline import bloom_commands
+        from dedup_pipeline.config import parse_bytes
+
+        count, limit = bloom_commands.parse_count(items), parse_bytes("--memory-limit", memory_limit)
+        if as_json:
+            _print(json.dumps(bloom_commands.sizes(count, error_rate)))
+        else:
+            _print(bloom_commands.size_table(count, error_rate, limit))
+
+
+@bloom.command("info")
+def bloom_info(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved seen-set.")],
+    secret_file: _SecretFile = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Tell fill, errors and expected loss of a saved seen-set."""
+    with _exit_codes():
+        from dedup_pipeline import bloom_commands
+
+        known = bloom_commands.info(file, bloom_commands.read_secret(secret_file))
+        _print(json.dumps(known) if as_json else bloom_commands.info_text(known))
+
+
+@bloom.command("merge")
+def bloom_merge(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Saved seen-sets of one kind and shape.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
+    secret_file: _SecretFile = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Write a seen-set that has seen what any of the files has."""
+    with _exit_codes():
+        from dedup_pipeline import bloom_commands
+
+        known = bloom_commands.merge(files, output, bloom_commands.read_secret(secret_file), overwrite)
+        _print(json.dumps(known) if as_json else bloom_commands.info_text(known))
+
+
 @contextmanager
 def _collecting_rarely() -> Iterator[None]:
     """Take no garbage collection while modules are imported, few while records pass: a tenth of the start.

@@ -370,6 +370,19 @@ def _bytes(name: str, value: Any, problems: list[str]) -> int:
     return int(min(float(match[1]), 2.0 * _MOST_NUMBER) * (1024 if match[3] else 1000) ** power)
 
 
+def parse_bytes(name: str, value: int | str) -> int:
+    """Return a size in bytes from a number or a text such as ``2GB``.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    problems: list[str] = []
+    size = _bytes(name, value, problems)
+    if problems:
+        raise ConfigError(problems[0])
+    return size
+
+
 def _settled(config: Config) -> Config:
     """Return the config with its defaults that depend on each other filled in."""
     if not config.records.fields:
