@@ -15,12 +15,15 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
 from dedup_pipeline.errors import ConfigError
+from dedup_pipeline.urls.clearurls import ClearUrls, load_clearurls
+from dedup_pipeline.urls.options import HOST_SWITCHES, SUFFIX_SWITCHES, UrlOptions, UrlSwitches, host_name
 
 NORMALISERS = ("nfc", "case", "relative_time", "whitespace")
 """Field normalisations for fingerprints, in the order in which they are applied."""
@@ -46,8 +49,10 @@ class InputConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class UrlsConfig:
-    """``[urls]``: the first stage."""
+class UrlsConfig(UrlSwitches):
+    """``[urls]``: the first stage. ``hosts`` holds switches by host, which stand there in place of those here.
+    ``clearurls`` names a file.
+    """
 
     enabled: bool = True
     profile: str = "default"
@@ -56,6 +61,21 @@ class UrlsConfig:
     capacity: int | str = "auto"
     changed: str = "drop"
     full: str = "grow"
+    clearurls: str = ""
+    clearurls_referral_marketing: bool = False
+    clearurls_redirections: bool = False
+    hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+_ONLY_IF_SET = (
+    *(entry.name for entry in fields(UrlSwitches)),
+    "clearurls",
+    "clearurls_referral_marketing",
+    "clearurls_redirections",
+    "hosts",
+    "full",
+)
+"""Settings of ``[urls]`` that have no part in the fingerprint while they have their defaults: they came later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +172,30 @@ class Config:
     overwrite: bool = False
     dry_run: bool = False
     report: bool = True
+    clearurls: ClearUrls | None = None
+
+    def url_options(self) -> UrlOptions:
+        """Return the options of the canonical form on hosts that have none of their own."""
+        switches = {entry.name: getattr(self.urls, entry.name) for entry in fields(UrlSwitches)}
+        return UrlOptions(**switches, clearurls=self.clearurls)
+
+    def host_options(self) -> dict[str, UrlOptions]:
+        """Return the options by host: those of ``[urls]``, but for what the host's own table says."""
+        options = self.url_options()
+        return {host: replace(options, **switches) for host, switches in self.urls.hosts.items()}
 
     def sections(self) -> dict[str, Any]:
         """Return the sections as plain values, without what cannot change the result."""
         plain = {name: asdict(self.output_options if name == "output" else getattr(self, name)) for name in _SECTIONS}
         del plain["input"]["batch_rows"]
+        urls, default = plain["urls"], asdict(UrlsConfig())
+        for name in _ONLY_IF_SET:
+            if urls[name] == default[name]:
+                del urls[name]
+        if self.clearurls is not None:
+            urls["clearurls"] = self.clearurls.digest
+        if any(table.get(name) for table in (urls, *urls.get("hosts", {}).values()) for name in SUFFIX_SWITCHES):
+            urls["public_suffix_list"] = version("publicsuffixlist")
         return plain
 
     def fingerprint(self) -> str:
@@ -201,10 +240,12 @@ def load_config(
         if not key or not isinstance(tree.setdefault(section, {}), dict):
             problems.append(f"{name}: a setting is named SECTION.KEY, for instance near.threshold")
             continue
-        _place(tree[section], key.split("."), copy.deepcopy(value))
+        keys = [part.strip('"') for part in re.findall(r'"[^"]*"|[^."]+', key)] if '"' in key else key.split(".")
+        _place(tree[section], keys, copy.deepcopy(value))
     made = {name: _section(name, kind, tree.get(name, {}), problems) for name, kind in _SECTIONS.items()}
     problems.extend(_unknown_top(name, value) for name, value in tree.items() if name not in _SECTIONS)
     made["output_options"] = made.pop("output")
+    clearurls = _clearurls(made["urls"], problems)
     limit = _bytes("memory_limit", memory_limit, problems)
     if not inputs:
         problems.append("INPUT: name at least one file, folder or glob")
@@ -218,6 +259,7 @@ def load_config(
         overwrite=overwrite,
         dry_run=dry_run,
         report=report,
+        clearurls=clearurls,
         **made,
     )
     config = _settled(config)
@@ -306,6 +348,8 @@ def _typed(name: str, value: Any, default: Any) -> Any:
     """Return ``value`` in the type of ``default``; ValueError says what is wrong."""
     if name == "records.normalise":
         return _normalise(value)
+    if name == "urls.hosts":
+        return _hosts(value)
     if name in ("limits.record_bytes",):
         problems: list[str] = []
         size = _bytes(name, value, problems)
@@ -356,6 +400,65 @@ def _normalise(value: Any) -> dict[str, tuple[str, ...]]:
             raise ValueError(f"records.normalise.{column} = {names!r}: give a list out of {', '.join(NORMALISERS)}")
         chosen[column] = tuple(name for name in NORMALISERS if name in names)
     return chosen
+
+
+def _hosts(value: Any) -> dict[str, dict[str, Any]]:
+    """Return switches by host, hosts as they stand in keys; ValueError names all problems."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f'urls.hosts = {value!r}: give a table by host, as [urls.hosts."example.com"]')
+    problems: list[str] = []
+    hosts: dict[str, dict[str, Any]] = {}
+    default = UrlSwitches()
+    for given, switches in value.items():
+        shown = f'urls.hosts."{given}"'
+        try:
+            host = host_name(given)
+        except ConfigError as error:
+            problems.append(f"{shown}: {error}")
+            continue
+        if host in hosts:
+            problems.append(f"{shown}: the host {host} is named twice")
+        if not isinstance(switches, Mapping):
+            problems.append(f"{shown} = {switches!r}: give a table, for instance {{ drop_www = true }}")
+            continue
+        hosts[host] = {}
+        for key, entry in switches.items():
+            if key not in HOST_SWITCHES:
+                problems.append(_unknown(f"{shown}.{key}", key, HOST_SWITCHES))
+                continue
+            try:
+                hosts[host][key] = _typed(f"{shown}.{key}", entry, getattr(default, key))
+                UrlOptions(**{key: hosts[host][key]})
+            except (ValueError, ConfigError) as error:
+                problems.append(f"{shown}.{error}" if isinstance(error, ConfigError) else str(error))
+    if problems:
+        raise ValueError("\n  - ".join(problems))
+    return dict(sorted(hosts.items()))
+
+
+def _clearurls(urls: UrlsConfig, problems: list[str]) -> ClearUrls | None:
+    """Return the rules of the file that ``urls.clearurls`` names, collecting what is wrong with it."""
+    if not urls.clearurls:
+        return None
+    try:
+        return load_clearurls(
+            urls.clearurls,
+            referral_marketing=urls.clearurls_referral_marketing,
+            redirections=urls.clearurls_redirections,
+        )
+    except ConfigError as error:
+        problems.append(f"urls.clearurls: {error}")
+        return None
+
+
+def _check_switches(urls: UrlsConfig) -> list[str]:
+    problems = []
+    for entry in fields(UrlSwitches):
+        try:
+            UrlOptions(**{entry.name: getattr(urls, entry.name)})
+        except ConfigError as error:
+            problems.append(f"urls.{error}")
+    return problems
 
 
 def _bytes(name: str, value: Any, problems: list[str]) -> int:
@@ -443,6 +546,7 @@ def _check(config: Config, wrong: Set[str]) -> list[str]:
         for column in config.records.normalise
         if column not in config.records.fields and "records.fields" not in wrong
     ]
+    problems += _check_switches(config.urls)
     return problems + [problem for entry in config.keep.policy for problem in _check_policy(entry)]
 
 

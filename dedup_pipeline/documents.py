@@ -6,6 +6,7 @@ not depend on which documents happen to share a batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from dedup_pipeline.near.minhash import band_keys, signatures
 from dedup_pipeline.near.shingles import shingle_sets
 from dedup_pipeline.records import Fingerprints, fingerprints
 from dedup_pipeline.schema import ARCHIVE, SEEN, Bad, Batch
-from dedup_pipeline.urls import STATUSES, canonicalize_urls
+from dedup_pipeline.urls import STATUSES, UrlOptions, canonicalize_urls
 
 _OK = STATUSES.index("ok")
 _TOO_LONG = STATUSES.index("too_long")
@@ -44,6 +45,8 @@ class Plan:
     required: tuple[str, ...]
     urls: bool
     profile: str
+    url_options: UrlOptions
+    url_hosts: Mapping[str, UrlOptions]
     url_bytes: int
     fields: tuple[str, ...]
     normalisers: tuple[tuple[str, ...], ...]
@@ -73,6 +76,8 @@ def make_plan(config: Config) -> Plan:
         required=tuple(dict.fromkeys([*filter(None, columns), *chosen, *policy_columns(config.keep.policy)])),
         urls=config.urls.enabled,
         profile=config.urls.profile,
+        url_options=config.url_options(),
+        url_hosts=config.host_options(),
         url_bytes=config.limits.url_bytes,
         fields=fields,
         normalisers=tuple(config.records.normalise.get(name, ()) for name in fields),
@@ -209,7 +214,9 @@ class _Spread:
 def _urls(batch: Batch, plan: Plan) -> tuple[Batch, pa.Array, pa.Array, npt.NDArray[np.bool_]]:
     """Return the batch without the rows whose URL is too long, its URLs and their keys."""
     urls = _text_of(batch.rows, plan.url, batch.source)
-    keys, codes = canonicalize_urls(urls, plan.profile, max_bytes=plan.url_bytes)
+    keys, codes = canonicalize_urls(
+        urls, plan.profile, options=plan.url_options, hosts=plan.url_hosts, max_bytes=plan.url_bytes
+    )
     long = codes == _TOO_LONG
     if long.any():
         keep = pa.array(~long)

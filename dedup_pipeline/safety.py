@@ -14,6 +14,7 @@ from dedup_pipeline.ledger import Outcome
 from dedup_pipeline.near.cluster import NEAR
 from dedup_pipeline.near.lsh import candidate_probability
 
+_SHOWN_PATTERNS = 5
 _LEAST_SOURCE = 1000
 """Documents below which a source is too small for its share of duplicates to say anything."""
 
@@ -70,6 +71,10 @@ def warnings(counts: dict[str, Any], seen: dict[str, Any], config: Config, plan:
         )
     if counts["no_text"] and counts["no_text"] * 2 > counts["read"]:
         said.append(f"{counts['no_text']:,} of {counts['read']:,} documents have no text: is input.text right?")
+    if config.clearurls is not None and config.clearurls.refused:
+        refused = config.clearurls.refused
+        shown = "; ".join(f"{entry.provider}, {entry.kind}: {entry.pattern}" for entry in refused[:_SHOWN_PATTERNS])
+        said.append(f"{len(refused):,} patterns of urls.clearurls are none that RE2 takes and were left out: {shown}.")
     if counts["read"] and not dropped:
         said.append("No duplicate was found.")
     for source in counts["sources"]:

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# oracle.py is imported by its bare name, whatever import mode pytest runs in.
-sys.path.insert(0, str(REPOSITORY / "tests"))
+# oracle.py and url_strategies.py are imported by their bare names, whatever import mode pytest runs in.
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "urls")]
 
 
 # Kernels compile when they are first called, so the time of one example says nothing. The examples are the same

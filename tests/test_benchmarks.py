@@ -274,3 +274,21 @@ def test_archives_are_read_alone_as_often_as_pages_were_made(
     pages = warc.write_warc(tmp_path / "a.warc", 500_000)
     load("read_archive").main([str(tmp_path / "a.warc"), "--threads", "1"])
     assert json.loads(capsys.readouterr().out)["read"] == pages
+
+
+def test_every_merge_of_urls_is_listed_with_its_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    urls = load("urls")
+    column = pa.array(
+        ["http://e.com", "http://E.com/#a", "http://e.com/#!b", "http://e.com/", "mailto:x", "http://x.com/"]
+    )
+    found = list(urls.merges(column))
+    assert [(merge.url, merge.first, merge.key, merge.rules) for merge in found] == [
+        ("http://E.com/#a", "http://e.com", "http://e.com/", "empty_path + fragment + host_case"),
+        ("http://e.com/#!b", "http://e.com", "http://e.com/", "empty_path + fragment"),
+        ("http://e.com/", "http://e.com", "http://e.com/", "empty_path"),
+    ]
+    urls.write_merges(column, tmp_path / "merges.tsv", "default", None)
+    assert len((tmp_path / "merges.tsv").read_text().splitlines()) == 4
+    printed = capsys.readouterr().out
+    assert "3 distinct URLs merged" in printed
+    assert "1  of them with a fragment that may be a route" in printed

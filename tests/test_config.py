@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dedup_pipeline
-from dedup_pipeline.config import NORMALISERS, Config, load_config, parse_setting
+from dedup_pipeline.config import NORMALISERS, Config, UrlsConfig, load_config, parse_setting
 from dedup_pipeline.errors import ConfigError
+from dedup_pipeline.urls.options import UrlOptions, UrlSwitches
+
+CLEARURLS = Path(__file__).parent / "urls" / "clearurls.json"
 
 
 def made(settings: dict[str, Any] | None = None, path: Path | None = None, **options: Any) -> Config:
@@ -40,7 +43,6 @@ def test_the_documented_defaults() -> None:
             "error_rate": 1e-4,
             "capacity": "auto",
             "changed": "drop",
-            "full": "grow",
         },
         "records": {"enabled": True, "fields": ("text",), "normalise": {}},
         "near": {
@@ -446,7 +448,6 @@ CHANGES: list[tuple[str, Any]] = [
     ("urls.error_rate", 0.01),
     ("urls.capacity", 10),
     ("urls.changed", "keep"),
-    ("urls.full", "stop"),
     ("records.enabled", False),
     ("records.fields", ["title"]),
     ("records.normalise", {"text": ["case"]}),
@@ -544,3 +545,94 @@ def test_a_setting_without_bottom_is_a_text() -> None:
 
 def test_a_million_threads_are_refused() -> None:
     assert "threads" in refusal(threads=10**6)
+
+
+# --- options of the canonical form --------------------------------------------------------------------
+
+SWITCHES: list[tuple[str, Any]] = [
+    ("urls.full", "stop"),
+    *((f"urls.{entry.name}", True) for entry in dataclasses.fields(UrlSwitches) if entry.type == "bool"),
+    ("urls.default_scheme", "https"),
+    ("urls.strip_parameters", ["ref"]),
+    ("urls.keep_parameters", ["ref"]),
+    ("urls.only_parameters", ["ref"]),
+    ("urls.clearurls", str(CLEARURLS)),
+    ("urls.clearurls_redirections", True),
+    ("urls.clearurls_referral_marketing", True),
+    ("urls.hosts", {"e.com": {"drop_www": True}}),
+    ("urls.hosts", {"e.com": {"drop_www": False}}),
+    ("urls.hosts", {"e.com": {"drop_index": True}}),
+]
+
+
+def test_options_count_in_the_fingerprint_only_where_they_are_set() -> None:
+    plain = made()
+    prints = [plain.fingerprint(), *(made({name: value}).fingerprint() for name, value in SWITCHES)]
+    assert len(set(prints)) == len(prints)
+    known = {f"urls.{entry.name}" for entry in dataclasses.fields(UrlsConfig)}
+    assert known - {f"urls.{name}" for name in plain.sections()["urls"]} == {name for name, _ in SWITCHES}
+    for name, value in SWITCHES:
+        off = getattr(plain.urls, name.partition(".")[2])
+        assert made({name: type(value)(off)}).fingerprint() == plain.fingerprint()
+
+
+def test_the_public_suffix_list_counts_where_it_is_used() -> None:
+    for settings in ({"urls.drop_www": True}, {"urls.hosts": {"e.com": {"drop_mobile": True}}}):
+        assert made(settings).sections()["urls"]["public_suffix_list"]
+    assert "public_suffix_list" not in made({"urls.drop_index": True}).sections()["urls"]
+
+
+def test_what_a_clearurls_file_holds_counts_and_not_where_it_lies(tmp_path: Path) -> None:
+    copy, other = tmp_path / "copy.json", tmp_path / "other.json"
+    copy.write_bytes(CLEARURLS.read_bytes())
+    other.write_bytes(CLEARURLS.read_bytes() + b" ")
+    prints = [made({"urls.clearurls": str(path)}).fingerprint() for path in (CLEARURLS, copy, other)]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_options_by_host_stand_in_place_of_the_general_ones(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(
+        '[urls]\ndrop_www = true\nstrip_parameters = ["a"]\n'
+        '[urls.hosts."Example.COM."]\ndrop_www = false\nkeep_fragment_routes = true\nstrip_parameters = ["b"]\n'
+    )
+    config = made(None, path)
+    assert config.url_options() == UrlOptions(drop_www=True, strip_parameters=("a",))
+    assert config.host_options() == {
+        "example.com": UrlOptions(keep_fragment_routes=True, strip_parameters=("b",)),
+    }
+
+
+def test_a_setting_names_a_host_in_quotes() -> None:
+    config = made({'urls.hosts."e.com".drop_www': True, 'urls.hosts."e.com".nfc': True})
+    assert config.urls.hosts == {"e.com": {"drop_www": True, "nfc": True}}
+    assert parse_setting('urls.hosts."e.com".drop_www=true') == ('urls.hosts."e.com".drop_www', True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"urls.drop_ww": True}, "urls.drop_ww is unknown; did you mean drop_www?"),
+        ({"urls.drop_www": "yes"}, "urls.drop_www = 'yes': give true or false"),
+        ({"urls.default_scheme": "ftp"}, "urls.default_scheme = 'ftp': give http or https"),
+        ({"urls.strip_parameters": "ref"}, "urls.strip_parameters = 'ref': give a list of texts"),
+        ({"urls.strip_parameters": ["a=b"]}, "urls.strip_parameters: 'a=b' is no name of a parameter"),
+        ({"urls.clearurls": "none.json"}, "urls.clearurls: ClearURLs file none.json: No such file"),
+        ({"urls.hosts": 3}, "urls.hosts = 3: give a table by host"),
+        ({"urls.hosts": {"e.com": 3}}, 'urls.hosts."e.com" = 3: give a table'),
+        ({"urls.hosts": {"e.com/a": {}}}, "urls.hosts.\"e.com/a\": 'e.com/a' is no host"),
+        ({"urls.hosts": {"e.com": {}, "E.com": {}}}, 'urls.hosts."E.com": the host e.com is named twice'),
+        ({"urls.hosts": {"e.com": {"drop_ww": 1}}}, 'urls.hosts."e.com".drop_ww is unknown; did you mean drop_www?'),
+        ({"urls.hosts": {"e.com": {"drop_www": 1}}}, 'urls.hosts."e.com".drop_www = 1: give true or false'),
+        ({"urls.hosts": {"e.com": {"default_scheme": "http"}}}, 'urls.hosts."e.com".default_scheme is unknown'),
+        ({"urls.hosts": {"e.com": {"keep_parameters": [""]}}}, "urls.hosts.\"e.com\".keep_parameters: '' is no name"),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_are_named(settings: dict[str, Any], words: str) -> None:
+    assert words in refusal(settings)
+
+
+def test_all_problems_of_hosts_stand_in_one_message() -> None:
+    message = refusal({"urls.hosts": {"e.com": {"a": 1, "nfc": 2}, "": {}}, "urls.profile": "x"})
+    assert message.count("\n  - ") == 4

@@ -234,6 +234,23 @@ def test_every_form_of_a_text_column_says_the_same(form: pa.Array) -> None:
     assert {k: v for k, v in untyped.items() if k != "rows"} == {k: v for k, v in plain.items() if k != "rows"}
 
 
+def test_the_options_of_urls_reach_the_keys() -> None:
+    urls = ["https://www.example.com/a/?ref=1", "https://www.example.org/a/?ref=1", "example.org/a"]
+    made = described(
+        {"url": urls},
+        {
+            "urls.ignore_scheme": True,
+            "urls.default_scheme": "https",
+            "urls.hosts": {"example.com": {"drop_www": True, "strip_parameters": ["ref"]}},
+        },
+    )
+    assert made.canonical.to_pylist() == [
+        "http://example.com/a/",
+        "http://www.example.org/a/?ref=1",
+        "http://example.org/a",
+    ]
+
+
 @pytest.mark.parametrize(
     "column",
     [

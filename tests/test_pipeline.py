@@ -334,3 +334,16 @@ def test_a_source_that_vanishes_during_the_run(crawl: Path, place: Path, monkeyp
     with pytest.raises(InputError, match=r"b\.jsonl"):
         run(crawl, place / "out")
     assert os.listdir(place) == []
+
+
+# --- rules of a file -----------------------------------------------------------------------------------
+
+
+def test_a_clearurls_file_decides_and_what_it_lost_is_said(tmp_path: Path) -> None:
+    crawl = tmp_path / "crawl.jsonl"
+    crawl.write_text('{"url": "http://e.com/?click=1", "text": "a b c"}\n{"url": "http://e.com/", "text": "d e f"}\n')
+    rules = Path(__file__).parent / "urls" / "clearurls.json"
+    result = run(crawl, tmp_path / "out", set={"urls.clearurls": str(rules)})
+    assert result.counts["dropped"]["urls"] == 1
+    assert any("look, urlPattern: (?=x)" in text for text in result.manifest["warnings"])
+    assert len(result.manifest["config"]["urls"]["clearurls"]) == 32

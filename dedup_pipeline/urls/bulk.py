@@ -6,8 +6,9 @@ Python objects. Safe to call from several threads at once; the scan runs without
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +16,22 @@ import pyarrow as pa
 
 from dedup_pipeline.compiled import Bool, Bytes, Int64
 from dedup_pipeline.errors import ConfigError
-from dedup_pipeline.urls.canonical import MAX_BYTES, canonical_key, profile_named
-from dedup_pipeline.urls.rules import ActiveRules, Profile, active_rules, apply_pair_rules
-from dedup_pipeline.urls.scan import NOT_SURE, ONLY_PAIRS, gather, kept_lengths, scanner
+from dedup_pipeline.urls.canonical import MAX_BYTES, RuleSet, canonical_key, rule_set, usable_base
+from dedup_pipeline.urls.options import UrlOptions
+from dedup_pipeline.urls.rules import apply_pair_rules
+from dedup_pipeline.urls.scan import NOT_SURE, ONLY_PAIRS, Scanner, gather, kept_lengths, scanner
 
 NULL_STATUS: Final = 255
 """Status code of a null."""
 
 _LARGEST_INT32: Final = 2**31 - 1
 Offsets = npt.NDArray[np.signedinteger]
+Bases: TypeAlias = pa.Array | str | None
 _scanner: Final = lru_cache(maxsize=64)(scanner)
+
+
+def _scanner_of(rules: RuleSet) -> Scanner:
+    return _scanner(rules.profile, rules.options, tuple(host for host, _ in rules.hosts))
 
 
 def _as_plain(urls: pa.Array) -> pa.Array:
@@ -55,24 +62,27 @@ def _views(urls: pa.Array) -> tuple[Bytes, Offsets, Bool]:
     return text, offsets, np.asarray(urls.is_valid())
 
 
-def _pairs_applied(url: str, rules: ActiveRules, keep_empty_query: bool) -> str:
+def _pairs_applied(url: str, rules: RuleSet, keep_empty_query: bool) -> str:
     """The key of a URL of which only the query's pairs may change."""
     head, _, query = url.partition("?")
-    query = apply_pair_rules(query, rules, [])
+    query = apply_pair_rules(query, rules.rules, [])
     return f"{head}?{query}" if query or keep_empty_query else head
 
 
 def _other_keys(
-    text: Bytes, offsets: Offsets, lengths: Int64, where: Int64, profile: Profile, max_bytes: int
+    text: Bytes, offsets: Offsets, lengths: Int64, where: Int64, rules: RuleSet, bases: Bases, max_bytes: int
 ) -> tuple[list[bytes], npt.NDArray[np.uint8]]:
     """Keys (empty where the status is not ok) and status codes of the URLs at ``where``, which the scan left open."""
-    rules, keep_empty_query = active_rules(profile), _scanner(profile).keep_empty_query
+    keep_empty_query = _scanner_of(rules).keep_empty_query
     keys: list[bytes] = []
     codes = np.zeros(len(where), np.uint8)
     starts, ends, found = offsets[where].tolist(), offsets[where + 1].tolist(), lengths[where].tolist()
+    base = bases if isinstance(bases, str) else None
     for n, (start, end, length) in enumerate(zip(starts, ends, found, strict=True)):
         if length == NOT_SURE:
-            key, code = canonical_key(text[start:end].tobytes(), rules, max_bytes)
+            if isinstance(bases, pa.Array):
+                base = bases[int(where[n])].as_py()
+            key, code = canonical_key(text[start:end].tobytes(), rules, max_bytes, base)
             codes[n] = code
             keys.append(key.encode("ascii") if code == 0 else b"")
         else:
@@ -81,14 +91,31 @@ def _other_keys(
     return keys, codes
 
 
+def _bases(base: Bases, count: int) -> Bases:
+    if not isinstance(base, pa.Array):
+        return usable_base(base)
+    if len(base) != count:
+        raise ConfigError(f"There are {count} URLs but {len(base)} bases; give one for each, null where there is none")
+    return _as_plain(base)
+
+
 def canonicalize_urls(
-    urls: pa.Array, profile: str = "default", *, max_bytes: int = MAX_BYTES
+    urls: pa.Array,
+    profile: str = "default",
+    *,
+    options: UrlOptions | None = None,
+    hosts: Mapping[str, UrlOptions] | None = None,
+    base: Bases = None,
+    max_bytes: int = MAX_BYTES,
 ) -> tuple[pa.Array, npt.NDArray[np.uint8]]:
     """The keys and status codes of a column of URLs.
 
     Args:
         urls: string, large_string, string_view or dictionary array, sliced or not, nulls allowed.
         profile: as for ``canonicalize_url``.
+        options: the same.
+        hosts: the same.
+        base: as for ``canonicalize_url``; or an array of text as long as ``urls``, one base for each.
         max_bytes: as for ``canonicalize_url``.
 
     Returns:
@@ -97,22 +124,23 @@ def canonicalize_urls(
         codes: uint8, as long as ``urls``: index into ``STATUSES``, 255 where the URL is null.
 
     Raises:
-        ConfigError: an unknown profile, or a column that is not text.
+        ConfigError: an unknown profile, a name in ``hosts`` that is no host, or a column that is not text.
 
     >>> keys, codes = canonicalize_urls(pa.array(["http://e.com/a#top", None, "mailto:x"]))
     >>> keys.to_pylist(), codes.tolist()
     (['http://e.com/a', None, None], [0, 255, 1])
     """
-    chosen = profile_named(profile)
+    rules = rule_set(profile, options, hosts)
     plain = _as_plain(urls)
+    bases = _bases(base, len(plain))
     text, offsets, valid = _views(plain)
     lengths = np.empty(len(plain), np.int64)
-    unsure = kept_lengths(text, offsets, valid, _scanner(chosen), max_bytes, lengths)
+    unsure = kept_lengths(text, offsets, valid, _scanner_of(rules), max_bytes, lengths)
     codes = np.where(valid, np.uint8(0), np.uint8(NULL_STATUS))
     if unsure == 0 and valid.all() and np.array_equal(lengths, np.diff(offsets)):
         return plain, codes
     where = np.flatnonzero(lengths < 0)
-    keys, codes[where] = _other_keys(text, offsets, lengths, where, chosen, max_bytes)
+    keys, codes[where] = _other_keys(text, offsets, lengths, where, rules, bases, max_bytes)
     lengths[where] = np.fromiter(map(len, keys), np.int64, len(keys))
     starts = np.full(len(plain), -1, np.int64)
     starts[where] = np.cumsum(lengths[where]) - lengths[where]

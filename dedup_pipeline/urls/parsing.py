@@ -52,6 +52,11 @@ class Parts:
     query: str | None
     fragment: str | None
 
+    def replace(self, other: Parts) -> None:
+        """Take over every part of ``other``."""
+        self.scheme, self.userinfo, self.host, self.port = other.scheme, other.userinfo, other.host, other.port
+        self.path, self.query, self.fragment = other.path, other.query, other.fragment
+
     def href(self) -> str:
         """The URL put together again."""
         out = f"{self.scheme}://"
@@ -99,18 +104,21 @@ def scheme_of(trimmed: str) -> str | None:
     return match.group(1).lower() if match else None
 
 
-def parse_http(trimmed: str) -> tuple[str, Parts] | None:
-    """The WHATWG serialisation of an absolute http(s) URL and its parts; None where the standard says failure.
+def parse_http(trimmed: str, base: str | None = None) -> tuple[str, Parts] | None:
+    """The WHATWG serialisation of an http(s) URL and its parts; None where the standard says failure.
 
-    This is the parse step alone, before any of our rules. Never raises.
+    This is the parse step alone, before any of our rules. A relative reference needs ``base``, an absolute URL
+    as this function returns it. Never raises.
 
     >>> parse_http("HTTP://Example.COM:80/a/../b?")[0]
     'http://example.com/b?'
     >>> parse_http("http://example.com:99999/") is None
     True
+    >>> parse_http("../c?d", "http://example.com/a/b")[0]
+    'http://example.com/c?d'
     """
     try:
-        url = URL.parse(trimmed)
+        url = URL.parse(trimmed) if base is None else URL.parse(trimmed, base)
         if url is None:
             return None
         href: str = url.href

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup_pipeline.compiled import Bool, Bytes, Int64, kernel
+from dedup_pipeline.urls.options import NO_OPTIONS, UrlOptions
 from dedup_pipeline.urls.rules import Profile
 from dedup_pipeline.urls.tracking import TRACKING_PARAMETERS
 from dedup_pipeline.urls.visits import MIN_VALUE_LENGTH
@@ -40,10 +41,11 @@ _QUERY_BYTES: Final = _ALPHANUMERIC + "-._~!$&()*+,/:;=@?[]|"
 
 
 class Scanner(NamedTuple):
-    """What the scan needs to know of a profile, as arrays and plain switches.
+    """What the scan needs to know of profile and options, as arrays and plain switches.
 
     ``classes``: uint8[256]; ``names``: bool[NAME_SLOTS], true in the slots of names to be looked at;
-    ``longest_value``: longest value of a query parameter that is accepted.
+    ``longest_value``: longest value of a query parameter that is accepted. The switches after it belong to options:
+    what the scan is not sure of with them. ``hosts``: bool[NAME_SLOTS], true in the slots of hosts with options.
     """
 
     classes: Bytes
@@ -53,14 +55,36 @@ class Scanner(NamedTuple):
     sort: bool
     keep_empty_query: bool
     longest_value: int
+    https: bool
+    prefixes: bool
+    path_ends: bool
+    escapes: bool
+    routes: bool
+    every_query: bool
+    every_pair: bool
+    by_host: bool
+    hosts: Bool
 
 
-def scanner(profile: Profile) -> Scanner:
-    """The scanner of a profile; it accepts only what each rule the profile turns on leaves alone."""
+def _path_bytes(profile: Profile, options: UrlOptions) -> str:
+    unsure = ";(" if profile.path_session or options.visit_ids else ""
+    if options.inner_url:
+        unsure += ":"
+    if options.lower_path:
+        unsure += _LOWER.upper()
+    return _PATH_BYTES.translate(dict.fromkeys(map(ord, unsure)))
+
+
+def scanner(profile: Profile, options: UrlOptions = NO_OPTIONS, hosts: tuple[str, ...] = ()) -> Scanner:
+    """The scanner of profile and options; it accepts only what each rule that they turn on leaves alone.
+
+    ``hosts`` have options of their own: nothing is accepted on them and below.
+    """
     classes = np.zeros(256, np.uint8)
-    path = _PATH_BYTES.translate({ord(";"): None, ord("("): None}) if profile.path_session else _PATH_BYTES
+    path = _path_bytes(profile, options)
+    # ClearURLs rules may look at any part of any URL, so there is no host that is accepted.
     for characters, bit in (
-        (_LOWER + "0123456789-_.", _HOST),
+        (_LOWER + "0123456789-_." if options.clearurls is None else "", _HOST),
         (path, _PATH),
         (_QUERY_BYTES, _QUERY),
         (_ALPHANUMERIC + "-._~", _UNRESERVED),
@@ -72,14 +96,34 @@ def scanner(profile: Profile) -> Scanner:
     if profile.tracking:
         for name in TRACKING_PARAMETERS:
             names[_slot_of(name)] = True
+    of_hosts = np.zeros(NAME_SLOTS, np.bool_)
+    for host in hosts:
+        of_hosts[_slot_of(host[::-1])] = True
+    visit_ids = profile.visit_ids or options.visit_ids
+    every_query = options.inner_url or options.drop_amp or options.unescape_ampersands or options.split_semicolons
+    every_pair = (
+        options.merge_empty_values
+        or options.sort_values
+        or options.drop_repeats
+        or bool(options.strip_parameters or options.only_parameters)
+    )
     return Scanner(
         classes,
         names,
         slash_runs=not profile.duplicate_slashes,
-        pairs=profile.empty_pairs or profile.tracking or profile.visit_ids or profile.query_sort or profile.query_space,
+        pairs=profile.empty_pairs or profile.tracking or visit_ids or profile.query_sort or every_pair,
         sort=profile.query_sort,
         keep_empty_query=not profile.empty_query,
-        longest_value=MIN_VALUE_LENGTH - 1 if profile.visit_ids else 1 << 62,
+        longest_value=MIN_VALUE_LENGTH - 1 if visit_ids else 1 << 62,
+        https=options.ignore_scheme,
+        prefixes=options.drop_www or options.drop_mobile or options.drop_amp,
+        path_ends=options.drop_index or options.drop_trailing_slash or options.drop_amp,
+        escapes=options.inner_url or options.nfc or options.decode_repeatedly,
+        routes=options.keep_fragment_routes,
+        every_query=every_query,
+        every_pair=every_pair,
+        by_host=bool(hosts),
+        hosts=of_hosts,
     )
 
 
@@ -88,6 +132,38 @@ def _slot_of(name: str) -> int:
     for byte in name.lower().encode():
         slot = (slot * 31 + (byte | 0x20)) % NAME_SLOTS
     return slot
+
+
+@kernel
+def _prefixed(text: Bytes, start: int, end: int) -> bool:
+    """Whether the first label of the host may be www, m, mobile or amp: begins with w, m or a."""
+    return start < end and text[start] in (119, 109, 97)
+
+
+@kernel
+def _has_options(text: Bytes, start: int, end: int, hosts: Bool) -> bool:
+    """Whether the host, or one it is below, may be among those with options."""
+    slot = 0
+    for i in range(end - 1, start - 1, -1):
+        slot = (slot * 31 + (text[i] | 32)) % NAME_SLOTS
+        if hosts[slot] and (i == start or text[i - 1] == 46):
+            return True
+    return False
+
+
+@kernel
+def _odd_end(text: Bytes, start: int, end: int) -> bool:
+    """Whether the path may end in a slash, a name of index files or a mark of AMP pages."""
+    if end - start <= 1:
+        return False
+    i = end - 1
+    while text[i] != 47:
+        i -= 1
+    # The last segment is empty, or has three letters at least: amp, .amp, index., default. (in any case).
+    if i == end - 1:
+        return True
+    first = text[i + 1] | 32
+    return first in (97, 105, 100) or (text[end - 1] | 32) in (112, 108)  # a, i, d; .amp, .amp.html
 
 
 @kernel
@@ -130,7 +206,13 @@ def _escaped(text: Bytes, i: int, end: int, classes: Bytes) -> int:
 
 
 @kernel
-def _path_end(text: Bytes, start: int, end: int, classes: Bytes, slash_runs: bool) -> int:
+def _is_route(text: Bytes, i: int, end: int) -> bool:
+    """Whether the fragment at the ``#`` at ``i``, if one is there, begins with ! or /."""
+    return i + 1 < end and text[i + 1] in (33, 47)
+
+
+@kernel
+def _path_end(text: Bytes, start: int, end: int, classes: Bytes, slash_runs: bool, escapes: bool) -> int:
     """Index of the ``?`` or ``#`` after the path that starts with the slash at ``start``, or ``end``; -1: not sure."""
     i = start
     while i < end:
@@ -141,7 +223,7 @@ def _path_end(text: Bytes, start: int, end: int, classes: Bytes, slash_runs: boo
             if i + 1 < end and (text[i + 1] == 46 or (text[i + 1] == 47 and not slash_runs)):
                 return -1
         elif byte == 37:
-            if _escaped(text, i, end, classes) < 0:
+            if escapes or _escaped(text, i, end, classes) < 0:
                 return -1
             i += 2
         elif not classes[byte] & 2:
@@ -151,13 +233,13 @@ def _path_end(text: Bytes, start: int, end: int, classes: Bytes, slash_runs: boo
 
 
 @kernel
-def _query_end(text: Bytes, start: int, end: int, classes: Bytes) -> int:
+def _query_end(text: Bytes, start: int, end: int, classes: Bytes, escapes: bool) -> int:
     """Index of the ``#`` after the query that starts at ``start``, or ``end``; -1: not sure."""
     i = start
     while i < end and text[i] != 35:
         if text[i] == 37:
             value = _escaped(text, i, end, classes)
-            if value < 0 or value == 32:
+            if escapes or value < 0 or value == 32:
                 return -1
             i += 2
         elif not classes[text[i]] & 4:
@@ -201,30 +283,55 @@ def _pairs_stay(text: Bytes, start: int, end: int, names: Bool, sort: bool, long
 
 
 @kernel
-def _kept_length(text: Bytes, start: int, end: int, scanner: Scanner) -> int:
-    """Length of the prefix of the URL text[start:end] that is its key, or NOT_SURE, or ONLY_PAIRS - length."""
+def _scheme_end(text: Bytes, start: int, end: int, https: bool) -> int:
+    """Index after ``http://``, or after ``https://`` unless ``https`` says to doubt it; -1: not sure."""
     if end - start < 10 or text[start] != 104 or text[start + 1] != 116 or text[start + 2] != 116:
         return -1
     i = start + 4
     if text[start + 3] != 112:
         return -1
     if text[i] == 115:
+        if https:
+            return -1
         i += 1
-    if text[i] != 58 or text[i + 1] != 47 or text[i + 2] != 47:
+    return i + 3 if text[i] == 58 and text[i + 1] == 47 and text[i + 2] == 47 else -1
+
+
+@kernel
+def _query_start(text: Bytes, start: int, end: int, scanner: Scanner) -> int:
+    """Index of the ``?`` or ``#`` after the path, or ``end``; -1: not sure of what is before."""
+    host = _scheme_end(text, start, end, scanner.https)
+    path = _host_end(text, host, end, scanner.classes) if host >= 0 else -1
+    if path < 0:
         return -1
-    i = _host_end(text, i + 3, end, scanner.classes)
+    if scanner.prefixes and _prefixed(text, host, path):
+        return -1
+    if scanner.by_host and _has_options(text, host, path, scanner.hosts):
+        return -1
+    i = _path_end(text, path, end, scanner.classes, scanner.slash_runs, scanner.escapes)
+    return -1 if i >= 0 and scanner.path_ends and _odd_end(text, path, i) else i
+
+
+@kernel
+def _kept_length(text: Bytes, start: int, end: int, scanner: Scanner) -> int:
+    """Length of the prefix of the URL text[start:end] that is its key, or NOT_SURE, or ONLY_PAIRS - length."""
+    i = _query_start(text, start, end, scanner)
     if i < 0:
         return -1
-    i = _path_end(text, i, end, scanner.classes, scanner.slash_runs)
-    if i < 0 or i == end or text[i] == 35:
-        return i - start if i >= 0 else -1
-    query = i + 1
-    i = _query_end(text, query, end, scanner.classes)
-    if i < 0:
+    query = i
+    if i < end and text[i] == 63:
+        query = i + 1
+        i = _query_end(text, query, end, scanner.classes, scanner.escapes)
+    if i < 0 or (scanner.routes and _is_route(text, i, end)):
         return -1
     if i == query:
-        return i - start if scanner.keep_empty_query else i - start - 1
-    if scanner.pairs and not _pairs_stay(text, query, i, scanner.names, scanner.sort, scanner.longest_value):
+        # No query, or an empty one.
+        return i - start if scanner.keep_empty_query or text[i - 1] != 63 else i - start - 1
+    if scanner.every_query:
+        return -1
+    if scanner.pairs and (
+        scanner.every_pair or not _pairs_stay(text, query, i, scanner.names, scanner.sort, scanner.longest_value)
+    ):
         return ONLY_PAIRS - (i - start)
     return i - start
 

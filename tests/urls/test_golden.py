@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dedup_pipeline.urls import PROFILES, STATUSES, canonicalize_url
+from dedup_pipeline.urls import PROFILES, STATUSES, UrlOptions, canonicalize_url, load_clearurls
 from dedup_pipeline.urls.rules import RULES
 
 ROWS: list[dict[str, Any]] = [
@@ -17,12 +17,24 @@ ROWS: list[dict[str, Any]] = [
 """``rule`` is the rule that the row shows; with ``-`` before it, the rule that must not apply."""
 
 
+def options_of(row: dict[str, Any]) -> UrlOptions | None:
+    """The options of a row; ``clearurls`` are switches of ``load_clearurls`` for the rules beside this file."""
+    if "options" not in row:
+        return None
+    options = dict(row["options"])
+    if "clearurls" in options:
+        options["clearurls"] = load_clearurls(Path(__file__).parent / "clearurls.json", **options["clearurls"])
+    return UrlOptions(**options)
+
+
 def test_the_table_is_large_and_shows_every_rule_both_ways() -> None:
     assert len(ROWS) >= 250
-    assert len({(row["input"], row["profile"], row.get("bytes")) for row in ROWS}) == len(ROWS)
+    asked = {(row["input"], row["profile"], row.get("bytes"), str(row.get("options")), row.get("base")) for row in ROWS}
+    assert len(asked) == len(ROWS)
     shown = {row["rule"] for row in ROWS}
     for rule in RULES:
         assert {rule.name, f"-{rule.name}"} <= shown
+    assert {"base", "-base", "default_scheme", "-default_scheme"} <= shown
     assert {row["status"] for row in ROWS} == set(STATUSES)
     assert {row["profile"] for row in ROWS} == set(PROFILES)
 
@@ -31,7 +43,8 @@ def test_the_table_is_large_and_shows_every_rule_both_ways() -> None:
 def test_row(row: dict[str, Any]) -> None:
     url: str | bytes = row["input"].encode("latin-1") if row.get("bytes") else row["input"]
     limit = row.get("max_bytes", 16384)
-    found = canonicalize_url(url, row["profile"], max_bytes=limit)
+    asked: dict[str, Any] = {"options": options_of(row), "base": row.get("base"), "max_bytes": limit}
+    found = canonicalize_url(url, row["profile"], **asked)
     assert (found.key, found.status) == (row["key"], row["status"])
     if row["rule"].startswith("-"):
         assert row["rule"][1:] not in found.rules
@@ -39,5 +52,5 @@ def test_row(row: dict[str, Any]) -> None:
         assert row["rule"] in found.rules
     else:
         assert found.rules == ()
-    again = canonicalize_url(found, row["profile"], max_bytes=limit)
+    again = canonicalize_url(found, row["profile"], **asked)
     assert (again.key, again.status) == (found.key, found.status)

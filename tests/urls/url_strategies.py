@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from hypothesis import strategies as st
+
+from dedup_pipeline.urls.options import UrlOptions, UrlSwitches
 
 schemes = st.sampled_from(
     ["http://", "https://", "HTTP://", "http:", "http:/", "http:\\\\", "ftp://", "mailto:", "//", ""]
@@ -135,3 +139,88 @@ anything = st.one_of(
     st.binary().map(lambda tail: b"http://e.com/" + tail),
     urls.map(lambda url: url.encode("utf-8", "surrogatepass")),
 )
+
+_parameters = st.lists(st.sampled_from(["a", "amp", "A", "caf%c3%a9", "utm_source", "sid", "b"]), max_size=2).map(tuple)
+options = st.builds(
+    UrlOptions,
+    default_scheme=st.sampled_from(["", "http", "https"]),
+    strip_parameters=_parameters,
+    keep_parameters=_parameters,
+    only_parameters=st.one_of(st.just(()), _parameters),
+    **{entry.name: st.booleans() for entry in fields(UrlSwitches) if entry.type == "bool"},
+)
+"""Any combination of options."""
+
+_option_pieces = [
+    "/",
+    "//",
+    "/index.html",
+    "/Default.aspx",
+    "/amp",
+    ".amp",
+    ".amp.html",
+    "a",
+    "B",
+    "e",
+    "%CC%81",
+    "%cc%b8",
+    "%CD%BE",
+    "%E9",
+    "%",
+    "%25",
+    "25",
+    "2e",
+    "%252e%252e",
+    "%2F",
+    "%3A",
+    "http://www.example.com/",
+    "/http://x.example",
+    "u=http%3A%2F%2Fm.e.com",
+    "http%3A%2F%2F",
+    "https:/",
+    "=",
+    "&",
+    "&amp;",
+    "amp;",
+    "amp=1",
+    ";",
+    "?",
+    "#",
+    "#!",
+    "#/",
+    "click=1",
+    "track_a",
+    "/ref=x",
+    "sid=0123456789abcdef",
+    ";jsessionid=0123456789ABCDEF0123456789ABCDEF",
+]
+_option_heads = [
+    "http://",
+    "https://",
+    "http://www.",
+    "https://m.",
+    "http://amp.www.",
+    "http://www.www.",
+    "//",
+    "",
+    "http://u:p@",
+]
+_option_hosts = [
+    "example.com",
+    "e.com",
+    "e.com:80",
+    "e.com:443",
+    "com",
+    "co.uk",
+    "x.example.",
+    "1.2.3.4",
+    "[::1]",
+    "shop.example",
+]
+option_urls = st.builds(
+    lambda head, host, tail: f"{head}{host}/{tail}",
+    st.sampled_from(_option_heads),
+    st.sampled_from(_option_hosts),
+    st.lists(st.sampled_from(_option_pieces), max_size=10).map("".join),
+)
+"""URLs that options change."""
