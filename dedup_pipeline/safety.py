@@ -14,7 +14,7 @@ from dedup_pipeline.ledger import Outcome
 from dedup_pipeline.near.cluster import NEAR
 from dedup_pipeline.near.lsh import candidate_probability
 
-_SHOWN_PATTERNS = 5
+_SHOWN_PATTERNS = 20
 _LEAST_SOURCE = 1000
 """Documents below which a source is too small for its share of duplicates to say anything."""
 
@@ -74,7 +74,8 @@ def warnings(counts: dict[str, Any], seen: dict[str, Any], config: Config, plan:
     if config.clearurls is not None and config.clearurls.refused:
         refused = config.clearurls.refused
         shown = "; ".join(f"{entry.provider}, {entry.kind}: {entry.pattern}" for entry in refused[:_SHOWN_PATTERNS])
-        said.append(f"{len(refused):,} patterns of urls.clearurls are none that RE2 takes and were left out: {shown}.")
+        more = f"; and {len(refused) - _SHOWN_PATTERNS} more" if len(refused) > _SHOWN_PATTERNS else ""
+        said.append(f"RE2 refuses {len(refused):,} patterns of urls.clearurls, which were left out: {shown}{more}.")
     if counts["read"] and not dropped:
         said.append("No duplicate was found.")
     for source in counts["sources"]:
