@@ -19,12 +19,12 @@ import numpy as np
 
 from dedup_pipeline.compiled import Bool, Float64, UInt64, high_product, inlined, kernel, prefetch
 from dedup_pipeline.hashing import mix64
+from dedup_pipeline.urls.block_bits import BLOCK_WORDS, missing_double, missing_single, set_double, set_single
 
 CLASSIC_BELOW = 1e-4
 """The error rate below which the classic layout is chosen."""
 
-_WORDS = 8
-_BLOCK = 64 * _WORDS
+_BLOCK = 64 * BLOCK_WORDS
 _AHEAD = 16
 """Keys for which a cache line is asked for before it is needed."""
 _LEAST_RATE, _MOST_RATE = 1e-15, 0.5
@@ -53,7 +53,7 @@ class Layout:
     def rate(self, items: float) -> float:
         """Return the chance that an absent key is answered with "seen" once ``items`` keys are in."""
         if self.name == "blocked":
-            return _blocked_rate(items * _BLOCK / self.bits, self.hashes // _WORDS)
+            return _blocked_rate(items * _BLOCK / self.bits, self.hashes // BLOCK_WORDS)
         return classic_rate(self.bits, self.hashes, items)
 
     def lost(self, items: float) -> float:
@@ -83,7 +83,7 @@ def plan_layout(capacity: int, error_rate: float) -> Layout:
     if rate < CLASSIC_BELOW:
         return plan_classic(capacity, rate)
     load, per_word = max((_greatest_load(rate, per_word), per_word) for per_word in (1, 2))
-    return Layout("blocked", max(1, math.ceil(capacity / load)) * _BLOCK, per_word * _WORDS)
+    return Layout("blocked", max(1, math.ceil(capacity / load)) * _BLOCK, per_word * BLOCK_WORDS)
 
 
 def plan_classic(capacity: int, error_rate: float) -> Layout:
@@ -116,7 +116,7 @@ def _blocked_rate(load: float, per_word: int) -> float:
         word: Float64 = -np.expm1(keys * math.log(63 / 64))
     else:
         word = 1.0 - 2.0 * (62 / 64) ** keys + (62 * 61 / (64 * 63)) ** keys
-    return float((np.exp(logarithms) * np.maximum(word, 0.0) ** _WORDS).sum())
+    return float((np.exp(logarithms) * np.maximum(word, 0.0) ** BLOCK_WORDS).sum())
 
 
 def _greatest_load(rate: float, per_word: int) -> float:
@@ -158,7 +158,7 @@ def add(
     """
     if layout.name == "classic":
         return _add_classic(words, layout.bits, layout.hashes, keys, wanted, limit, new, start)
-    if layout.hashes == _WORDS:
+    if layout.hashes == BLOCK_WORDS:
         return _add_single(words, layout.bits // _BLOCK, keys, wanted, limit, new, start)
     return _add_double(words, layout.bits // _BLOCK, keys, wanted, limit, new, start)
 
@@ -167,7 +167,7 @@ def find(layout: Layout, words: UInt64, keys: UInt64, wanted: Bool, found: Bool)
     """Set ``found`` where a wanted key's bits are all set; leave the other places as they are."""
     if layout.name == "classic":
         _find_classic(words, layout.bits, layout.hashes, keys, wanted, found)
-    elif layout.hashes == _WORDS:
+    elif layout.hashes == BLOCK_WORDS:
         _find_single(words, layout.bits // _BLOCK, keys, wanted, found)
     else:
         _find_double(words, layout.bits // _BLOCK, keys, wanted, found)
@@ -176,21 +176,7 @@ def find(layout: Layout, words: UInt64, keys: UInt64, wanted: Bool, found: Bool)
 @inlined
 def _block(upper: np.uint64, blocks: int) -> np.int64:
     """Return the first word of a key's block: the upper half of the key says which."""
-    return np.int64(high_product(upper, np.uint64(blocks))) * _WORDS
-
-
-@inlined
-def _single(lower: np.uint64, word: int) -> np.uint64:
-    """Return the bit of a key in one word of its block: six bits of the lower half."""
-    return np.uint64(1) << ((lower >> np.uint64(6 * word)) & np.uint64(63))
-
-
-@inlined
-def _double(lower: np.uint64, more: np.uint64, word: int) -> np.uint64:
-    """Return the two distinct bits of a key in one word of its block."""
-    first = (lower >> np.uint64(6 * word)) & np.uint64(63)
-    step = np.uint64(1) + ((((more >> np.uint64(6 * word)) & np.uint64(63)) * np.uint64(63)) >> np.uint64(6))
-    return (np.uint64(1) << first) | (np.uint64(1) << ((first + step) & np.uint64(63)))
+    return np.int64(high_product(upper, np.uint64(blocks))) * BLOCK_WORDS
 
 
 @kernel
@@ -204,14 +190,10 @@ def _add_single(
         if not wanted[at]:
             continue
         block, lower = _block(keys[at, 0], blocks), keys[at, 1]
-        missing = np.uint64(0)
-        for word in range(_WORDS):
-            missing |= _single(lower, word) & ~words[block + word]
-        if missing:
+        if missing_single(words, block, lower):
             if added == limit:
                 return at, added
-            for word in range(_WORDS):
-                words[block + word] |= _single(lower, word)
+            set_single(words, block, lower)
             new[at] = True
             added += 1
     return count, added
@@ -229,14 +211,10 @@ def _add_double(
             continue
         block, lower = _block(keys[at, 0], blocks), keys[at, 1]
         more = mix64(lower)
-        missing = np.uint64(0)
-        for word in range(_WORDS):
-            missing |= _double(lower, more, word) & ~words[block + word]
-        if missing:
+        if missing_double(words, block, lower, more):
             if added == limit:
                 return at, added
-            for word in range(_WORDS):
-                words[block + word] |= _double(lower, more, word)
+            set_double(words, block, lower, more)
             new[at] = True
             added += 1
     return count, added
@@ -249,10 +227,7 @@ def _find_single(words: UInt64, blocks: int, keys: UInt64, wanted: Bool, found: 
             prefetch(words, _block(keys[at + _AHEAD, 0], blocks))
         if wanted[at]:
             block, lower = _block(keys[at, 0], blocks), keys[at, 1]
-            missing = np.uint64(0)
-            for word in range(_WORDS):
-                missing |= _single(lower, word) & ~words[block + word]
-            if not missing:
+            if not missing_single(words, block, lower):
                 found[at] = True
 
 
@@ -264,10 +239,7 @@ def _find_double(words: UInt64, blocks: int, keys: UInt64, wanted: Bool, found: 
         if wanted[at]:
             block, lower = _block(keys[at, 0], blocks), keys[at, 1]
             more = mix64(lower)
-            missing = np.uint64(0)
-            for word in range(_WORDS):
-                missing |= _double(lower, more, word) & ~words[block + word]
-            if not missing:
+            if not missing_double(words, block, lower, more):
                 found[at] = True
 
 

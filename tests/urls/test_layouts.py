@@ -168,6 +168,45 @@ def _positions(offered: UInt64, bits: int) -> Int64:
     return out
 
 
+@pytest.mark.parametrize("rate", [1e-2, 1e-4])
+def test_the_bits_of_a_key_are_the_documented_ones(rate: float) -> None:
+    layout = plan_layout(10_000, rate)
+    for upper, lower in keys(200, 8).tolist():
+        expected = [0] * layout.words
+        block = 8 * (upper * (layout.bits // 512) >> 64)
+        for word in range(8):
+            first = lower >> 6 * word & 63
+            expected[block + word] |= 1 << first
+            if layout.hashes == 16:
+                step = 1 + (_mixed(lower) >> 6 * word & 63) * 63 // 64
+                expected[block + word] |= 1 << (first + step) % 64
+        words, key = empty_words(layout), np.array([[upper, lower]], dtype=np.uint64)
+        layouts.add(layout, words, key, everything(1), 1, np.zeros(1, np.bool_), 0)
+        assert words.tolist() == expected
+        assert sum(word.bit_count() for word in expected) == layout.hashes
+
+
+def _mixed(value: int) -> int:
+    """The finaliser of SplitMix64."""
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+    return value ^ value >> 31
+
+
+@pytest.mark.parametrize("rate", [1e-2, 1e-4])
+def test_a_key_is_missing_if_one_of_its_bits_is(rate: float) -> None:
+    layout, key = plan_layout(1, rate), keys(1, 9)
+    whole = empty_words(layout)
+    layouts.add(layout, whole, key, everything(1), 1, np.zeros(1, np.bool_), 0)
+    for word in range(layout.words):
+        for bit in range(64):
+            words, found = empty_words(layout), np.zeros(1, np.bool_)
+            words[:] = whole
+            words[word] &= ~(np.uint64(1) << np.uint64(bit))
+            layouts.find(layout, words, key, everything(1), found)
+            assert found[0] == (words == whole).all()
+
+
 def test_a_cache_line_holds_a_block() -> None:
     for capacity in (1, 10, 12345, 10**6):
         words = empty_words(plan_layout(capacity, 1e-2))
